@@ -1,0 +1,441 @@
+"""The schema of a trial: what is asked (`TrialSpec`), what is streamed back (events), what is kept (`TrialRecord`).
+
+Every line that travels or is stored is one JSON object on one line, ended by its checksum. Only the standard library is
+imported, so the parent, the children and the analysis can share this file whatever else their interpreters hold.
+
+Units stand in the names: `_bytes` are integers, `_seconds` are floats. None means "not measured"; 0 is a measurement.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+Scalar = str | int | float | bool | None
+
+
+class RecordError(ValueError):
+    """A line that is no record: torn, altered, or of another schema version. The text says which."""
+
+
+class OutcomeKind(StrEnum):
+    """How a trial ended: the closed list. `ok` is the only one with a value to compare."""
+
+    OK = "ok"
+    OOM = "oom"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"
+    NOT_APPLICABLE = "not_applicable"
+    CONFIG = "config"
+    INVALID = "invalid"
+
+
+#: Outcomes that are answers rather than faults; any other makes the exit status 1.
+ANSWERS = frozenset({OutcomeKind.OK, OutcomeKind.OOM, OutcomeKind.NOT_APPLICABLE})
+
+
+class Evidence(StrEnum):
+    """Where a number comes from. The two kinds never share a column or a panel."""
+
+    MEASURED = "measured"
+    COMPILED = "compiled"
+
+
+class Phase(StrEnum):
+    """The phases of one trial, in order. A deadline belongs to each of them."""
+
+    PREFLIGHT = "preflight"
+    LAUNCH = "launch"
+    IMPORT = "import"
+    PLACE = "place"
+    PROBE = "probe"
+    COMPILE = "compile"
+    FIRST_STEP = "first_step"
+    WARMUP = "warmup"
+    CALIBRATE = "calibrate"
+    WAIT = "wait"
+    MEASURE = "measure"
+    TEARDOWN = "teardown"
+
+
+# What is asked ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FrameworkSpec:
+    """`name` is jax or tf; `compile` is jit, xla or graph; `python` names another interpreter (None: this one)."""
+
+    name: str
+    compile: str
+    python: str | None = None
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """`kind` is cpu, gpu or tpu; `cpus` are the CPU numbers the whole trial is bound to (None: as inherited)."""
+
+    kind: str
+    chip: str | None = None
+    cpus: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class AllocationSpec:
+    """An allocation mode as one framework and device understand it.
+
+    `environment` is complete before the framework is imported; `calls` are settings of the framework's API that the
+    runner applies at the right moment; `accepts` lists the effective mechanisms the mode is satisfied with (empty: any).
+    """
+
+    mode: str
+    fraction: float | None = None
+    limit_bytes: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, Scalar] = field(default_factory=dict)
+    accepts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """A workload page and its sizes. `shape` holds every dimension by name, resolved for the chosen size."""
+
+    name: str
+    size: str
+    batch_size: int
+    dtype: str
+    shape: dict[str, int] = field(default_factory=dict)
+    donate: bool = True
+    precision: str = "float32"
+
+
+@dataclass(frozen=True)
+class ProtocolSpec:
+    """How to measure. Warm-up ends when both minima are met or either cap is; seconds and steps as named.
+
+    `deadline_seconds` maps a phase's name to the longest it may take; `total` bounds the whole trial.
+    """
+
+    name: str
+    warmup_steps: int
+    warmup_seconds: float
+    warmup_max_steps: int
+    warmup_max_seconds: float
+    windows: int
+    window_seconds: float
+    match_steps: int
+    interleave: bool
+    deadline_seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrialSpec:
+    """One process run of one condition. `settings` is the flat condition (dotted name → value) for the table."""
+
+    trial_id: str
+    condition_id: str
+    block: int
+    order: int
+    seed: int
+    evidence: str
+    framework: FrameworkSpec
+    device: DeviceSpec
+    allocation: AllocationSpec
+    workload: WorkloadSpec
+    protocol: ProtocolSpec
+    settings: dict[str, Scalar] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+
+# What comes back -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Quantity:
+    """One memory figure: bytes or None, the counter it was read from, and the error bound of that counter in bytes."""
+
+    value: int | None = None
+    source: str = ""
+    error_bound_bytes: int | None = None
+
+
+@dataclass
+class Timings:
+    """Every time of a trial, in seconds on CLOCK_MONOTONIC.
+
+    `compile_method` says how `compile_seconds` was obtained: `ahead_of_time` (trace, lower and compile timed apart) or
+    `first_minus_second_call` (trace, and the first call less the second). `first_step_seconds` runs from the request to
+    trace until the first step's results exist, and is comparable across frameworks. `window_start_seconds` are clock
+    readings, comparable between processes of one machine only.
+    """
+
+    phase_start_seconds: dict[str, float] = field(default_factory=dict)
+    import_seconds: float | None = None
+    place_seconds: float | None = None
+    trace_seconds: float | None = None
+    lower_seconds: float | None = None
+    compile_seconds: float | None = None
+    compile_method: str | None = None
+    first_step_seconds: float | None = None
+    warmup_step_seconds: list[float] = field(default_factory=list)
+    steady: bool | None = None
+    steps_per_window: int | None = None
+    window_seconds: list[float] = field(default_factory=list)
+    window_start_seconds: list[float] = field(default_factory=list)
+
+
+@dataclass
+class AllocationResult:
+    """Which mechanism really served the allocations, and the readings that show it.
+
+    `effective` is from the closed list of `runners.probes.allocation.MECHANISMS`; `device_allocator` is the framework's
+    own pool or pass-through, `host_allocator` the malloc below it.
+    """
+
+    effective: str | None = None
+    device_allocator: str | None = None
+    host_allocator: str | None = None
+    readings: dict[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass
+class Counts:
+    """What the workload says of itself (`own_*`, per step) and how often the framework traced it."""
+
+    traces: int | None = None
+    parameters: int | None = None
+    own_flops: int | None = None
+    own_bytes: int | None = None
+    examples_per_step: int | None = None
+
+
+@dataclass
+class Match:
+    """The evidence that two trials did the same work: the first steps' losses, and hashes of the bytes that went in.
+
+    `reference_losses` are the float64 NumPy reference's, where the trial was small enough to compute them.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    reference_losses: list[float] = field(default_factory=list)
+    input_hash: str | None = None
+    loss_last: float | None = None
+
+
+@dataclass
+class TrialReport:
+    """All that the child measured so far; sent again after every phase, so that a crash keeps what was finished.
+
+    `counters` are differences over the measured windows (minor and major faults, context switches, CPU seconds …).
+    `memory` is keyed by quantity: host_baseline, host_peak, device_live_peak, device_pool_peak, process_peak.
+    """
+
+    versions: dict[str, str] = field(default_factory=dict)
+    timings: Timings = field(default_factory=Timings)
+    memory: dict[str, Quantity] = field(default_factory=dict)
+    allocation: AllocationResult = field(default_factory=AllocationResult)
+    counts: Counts = field(default_factory=Counts)
+    match: Match = field(default_factory=Match)
+    counters: dict[str, float] = field(default_factory=dict)
+    knobs: dict[str, Scalar] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Plan:
+    """The compiler's plan of one step, in bytes; every field None where this compiler does not say."""
+
+    argument_bytes: int | None = None
+    output_bytes: int | None = None
+    alias_bytes: int | None = None
+    temp_bytes: int | None = None
+    code_bytes: int | None = None
+    peak_bytes: int | None = None
+    flops: float | None = None
+    bytes_accessed: float | None = None
+    predicted_step_seconds: float | None = None
+    usable_bytes: int | None = None
+    fits: bool | None = None
+
+
+@dataclass
+class Outcome:
+    """How the trial ended. `reason` is one word or phrase from our code; `text` is what a person reads."""
+
+    kind: OutcomeKind
+    phase: Phase | None = None
+    reason: str = ""
+    text: str = ""
+    exit_code: int | None = None
+    signal: str | None = None
+    bytes_asked: int | None = None
+    bytes_available: int | None = None
+
+
+@dataclass
+class TrialRecord:
+    """One trial, whole: what was asked, how it ended, what was measured. Written once, never changed."""
+
+    spec: TrialSpec
+    outcome: Outcome
+    report: TrialReport = field(default_factory=TrialReport)
+    plan: Plan | None = None
+    session_id: str = ""
+    provenance_hash: str = ""
+    start: str = "spawn"
+    started_utc: str = ""
+    elapsed_seconds: float | None = None
+    scrubbed_environment: tuple[str, ...] = ()
+    kind: str = "trial"
+
+
+@dataclass
+class SessionRecord:
+    """The first line of every journal file: who wrote it, on what, and the design it works through.
+
+    `design` holds factors (key → levels), primary (the factor that pairs differ in), seed, blocks, and the conditions'
+    ids in order. `provenance` describes machine and versions and holds no host name, user name or path.
+    """
+
+    session_id: str
+    study: str
+    started_utc: str
+    provenance: dict[str, Any]
+    provenance_hash: str
+    design: dict[str, Any]
+    schema_version: int = SCHEMA_VERSION
+    kind: str = "session"
+
+
+# One line, both ways ---------------------------------------------------------------------------------------------
+
+
+def encode_line(message: Any) -> str:
+    """One JSON line with its checksum, newline included. `message` is a dataclass of this file or a plain dict.
+
+    Non-finite floats become the strings "nan", "inf", "-inf", which JSON can carry and `float` reads back.
+    """
+    body = _plain(
+        dataclasses.asdict(message) if dataclasses.is_dataclass(message) and not isinstance(message, type) else message
+    )
+    body.pop("checksum", None)
+    return _dump({**body, "checksum": _checksum(body)}) + "\n"
+
+
+def decode_line(line: str) -> dict[str, Any]:
+    """The object of one line, checksum verified and removed.
+
+    Raises:
+        RecordError: the line is not a JSON object, or its checksum is missing or wrong.
+    """
+    try:
+        body = json.loads(line)
+    except ValueError as error:
+        raise RecordError(f"not a JSON line ({error})") from None
+    if not isinstance(body, dict):
+        raise RecordError(f"a JSON {type(body).__name__}, not an object")
+    found = body.pop("checksum", None)
+    if found is None:
+        raise RecordError("no checksum: the line was cut or not written by a study")
+    if found != _checksum(body):
+        raise RecordError(f"checksum {found} does not fit the line: it was altered or damaged")
+    return body
+
+
+def trial_from_dict(body: dict[str, Any]) -> TrialRecord:
+    """A `TrialRecord` from `decode_line`'s object. Raises `RecordError` for another kind or schema version."""
+    _expect(body, "trial", body.get("spec", {}).get("schema_version") if isinstance(body.get("spec"), dict) else None)
+    return _build(TrialRecord, body)
+
+
+def session_from_dict(body: dict[str, Any]) -> SessionRecord:
+    """A `SessionRecord` from `decode_line`'s object. Raises `RecordError` for another kind or schema version."""
+    _expect(body, "session", body.get("schema_version"))
+    return _build(SessionRecord, body)
+
+
+def spec_from_dict(body: dict[str, Any]) -> TrialSpec:
+    """A `TrialSpec` from its plain form. Raises `RecordError` where a field is missing or unknown."""
+    return _build(TrialSpec, body)
+
+
+def report_from_dict(body: dict[str, Any]) -> TrialReport:
+    """A `TrialReport` from its plain form. Raises `RecordError` where a field is unknown."""
+    return _build(TrialReport, body)
+
+
+def _expect(body: dict[str, Any], kind: str, version: Any) -> None:
+    if body.get("kind") != kind:
+        raise RecordError(f"a line of kind {body.get('kind')!r}, not {kind!r}")
+    if version != SCHEMA_VERSION:
+        raise RecordError(f"schema version {version!r}; this program reads version {SCHEMA_VERSION}")
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    return hashlib.sha256(_dump(body).encode()).hexdigest()[:16]
+
+
+def _dump(body: dict[str, Any]) -> str:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON has: tuples become lists, enum members their values, non-finite floats strings."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    return value
+
+
+def _build(target: Any, value: Any) -> Any:
+    """`value` as the annotated type `target` asks for it; the mirror of `_plain`."""
+    if dataclasses.is_dataclass(target):
+        return _build_dataclass(target, value)
+    origin, arguments = typing.get_origin(target), typing.get_args(target)
+    if origin in (types.UnionType, typing.Union):
+        return _build_union(arguments, value)
+    if origin is list:
+        return [_build(arguments[0], item) for item in value]
+    if origin is tuple:
+        return tuple(_build(arguments[0], item) for item in value)
+    if origin is dict:
+        return {key: _build(arguments[1], item) for key, item in value.items()}
+    if target is float:
+        return float(value)
+    if isinstance(target, type) and issubclass(target, StrEnum):
+        return target(value)
+    return value
+
+
+def _build_dataclass(target: Any, value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise RecordError(f"{target.__name__} needs an object, found {value!r}")
+    hints = typing.get_type_hints(target)
+    unknown = sorted(set(value) - set(hints))
+    if unknown:
+        raise RecordError(f"{target.__name__} has no field {', '.join(unknown)}")
+    try:
+        return target(**{key: _build(hints[key], item) for key, item in value.items()})
+    except (TypeError, ValueError) as error:
+        raise RecordError(f"{target.__name__}: {error}") from None
+
+
+def _build_union(arguments: tuple[Any, ...], value: Any) -> Any:
+    kinds = [argument for argument in arguments if argument is not type(None)]
+    if value is None or len(kinds) != 1:
+        return value
+    return _build(kinds[0], value)

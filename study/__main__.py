@@ -1,0 +1,105 @@
+"""`python -m study`: one command composes a sweep, runs it and reports it.
+
+Exit status: 0 every trial answered (ok, oom, not applicable) and every pair matched; 1 a trial or a match failed; 2 the
+request was wrong and nothing was launched; 130 after Ctrl-C, with every finished trial kept.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shlex
+import sys
+from pathlib import Path
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from study import compose, dry_run, help, schema, session, sweeper
+from study.errors import EXIT_FINDINGS, EXIT_OK, EXIT_REQUEST, RequestError
+from study.request import REQUEST
+
+#: Hydra's own commands; anything else is a sweep, of one condition or of many.
+HYDRA_COMMANDS = {"--cfg", "-c", "--info", "-i", "--hydra-help", "--shell-completion", "-sc", "--version"}
+
+
+def main() -> None:
+    """The console script `study`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit status."""
+    if not sys.platform.startswith("linux"):
+        _say("study runs on Linux only (WSL2 included): it supervises trials through /proc and pidfds")
+        return EXIT_REQUEST
+    if {"--help", "-h"} & set(arguments):
+        help.show(Console())
+        return EXIT_OK
+    REQUEST.command = "python -m study " + shlex.join(arguments)
+    REQUEST.multirun = bool({"-m", "--multirun"} & set(arguments))
+    schema.register()
+    sweeper.register()
+    if any(argument.split("=")[0] in HYDRA_COMMANDS for argument in arguments):
+        return _hydra_command(arguments)
+    return _study([*arguments, *([] if REQUEST.multirun else ["--multirun"])])
+
+
+def conf_folder() -> Path:
+    """The checkout's conf/ where there is one, else the one that was installed with the package."""
+    here = Path(__file__).parent
+    beside = here.parent / "conf"
+    return beside if (beside / "config.yaml").exists() else here / "conf"
+
+
+def job(config: DictConfig) -> int:
+    """The function that a Hydra launcher calls: run the design that the sweeper has put into a file."""
+    if config.study.batch is None:
+        raise RequestError("hydra.mode=RUN goes past the study's sweeper; leave it out")
+    design, options = pickle.loads(Path(config.study.batch).read_bytes())
+    return session.run(design, options, Console())
+
+
+def _study(arguments: list[str]) -> int:
+    try:
+        _hydra(arguments)
+    except session.Interrupted as stop:
+        _say("stopped; every finished trial is kept. The same command with study.resume=outputs/NAME runs the rest")
+        return stop.exit_status
+    except (HydraException, OmegaConfBaseException) as error:
+        REQUEST.error = RequestError(compose.explain(error))
+    if REQUEST.error is not None:
+        _say(str(REQUEST.error))
+        return EXIT_REQUEST if isinstance(REQUEST.error, RequestError) else EXIT_FINDINGS
+    assert REQUEST.design is not None and REQUEST.options is not None
+    if REQUEST.options.dry_run:
+        dry_run.show(REQUEST.design, Console())
+        return EXIT_OK
+    return REQUEST.exit_status
+
+
+def _hydra_command(arguments: list[str]) -> int:
+    try:
+        _hydra(arguments)
+    except (HydraException, OmegaConfBaseException) as error:
+        _say(compose.explain(error))
+        return EXIT_REQUEST
+    return EXIT_OK
+
+
+def _hydra(arguments: list[str]) -> None:
+    # with this set Hydra raises its composition errors instead of printing them among advice of its own
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    sys.argv[1:] = arguments
+    hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="config")(job)()
+
+
+def _say(text: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(text, highlight=False, markup=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""One composed configuration → one `Condition`. OmegaConf ends here: past this file there are only our own dataclasses.
+
+Every check that needs no launch is made here, and raises `RequestError` naming the setting, its value and the options.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from runners.records import DeviceSpec, FrameworkSpec, ProtocolSpec, Scalar, WorkloadSpec
+from study.errors import RequestError
+from study.schema import GROUPS, Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How many replicates: at least `least`, and up to `most` until `half_width` (a share; None: exactly `least`)."""
+
+    least: int
+    most: int
+    half_width: float | None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One level of each factor, checked and resolved.
+
+    `settings` is the flat form (dotted name → value) that makes up `condition_id` and the columns of the table.
+    `replicate` tells apart conditions that a sweep named more than once.
+    """
+
+    settings: dict[str, Scalar]
+    framework: FrameworkSpec
+    device: DeviceSpec
+    allocation: Allocation
+    entry: AllocationEntry | None
+    workload: WorkloadSpec
+    protocol: ProtocolSpec
+    blocks: Blocks
+    start: str
+    evidence: EvidenceRequest
+    replicate: int = 0
+
+    @property
+    def condition_id(self) -> str:
+        """16 hexadecimal digits over all settings and the replicate number."""
+        return digest({"settings": self.settings, "replicate": self.replicate})
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """The settings of the study as a whole; the same for all its conditions."""
+
+    name: str | None
+    seed: int
+    blocks: int | None
+    primary: str | None
+    resume: str | None
+    dry_run: bool
+    max_seconds: float | None
+
+
+def digest(value: Any) -> str:
+    """16 hexadecimal digits of SHA-256 over the canonical JSON form of `value`."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def condition_from(config: DictConfig) -> Condition:
+    """The condition that a composed configuration asks for. Raises `RequestError` for impossible values."""
+    settings = _typed(config)
+    allocation = _allocation(settings.allocation)
+    workload = _workload(settings.workload)
+    device = DeviceSpec(settings.device.kind.value, _chip(settings), _cpus(settings.device.cpus))
+    framework = FrameworkSpec(settings.framework.name, settings.framework.compile, _python(settings.framework.python))
+    protocol = _protocol(settings.protocol, device.kind)
+    condition = Condition(
+        settings={},
+        framework=framework,
+        device=device,
+        allocation=allocation,
+        entry=_entry(allocation, framework.name, device.kind),
+        workload=workload,
+        protocol=protocol,
+        blocks=_blocks(settings.protocol),
+        start=_start(settings.protocol.start, device.kind),
+        evidence=settings.evidence,
+    )
+    return replace(condition, settings=_flat(condition))
+
+
+def options_from(config: DictConfig) -> StudyOptions:
+    """The study's own settings. Raises `RequestError` for impossible values."""
+    study = _typed(config).study
+    _require(study.seed >= 0, "study.seed", study.seed, "an integer ≥ 0")
+    _require(study.blocks is None or study.blocks >= 1, "study.blocks", study.blocks, "an integer ≥ 1")
+    _require(study.max_seconds is None or study.max_seconds > 0, "study.max_seconds", study.max_seconds, "seconds > 0")
+    if study.name is not None:
+        bad = study.name.strip() in ("", ".", "..") or "/" in study.name or "\0" in study.name or len(study.name) > 200
+        _require(not bad, "study.name", study.name, "one folder name, without a slash, of at most 200 characters")
+    if study.name is not None and study.resume is not None:
+        raise RequestError("study.name and study.resume both name a folder; give one of them")
+    return StudyOptions(
+        study.name, study.seed, study.blocks, study.primary, study.resume, study.dry_run, study.max_seconds
+    )
+
+
+def _typed(config: DictConfig) -> Settings:
+    sections = {name: OmegaConf.to_object(config[name]) for name in GROUPS}
+    study: Any = OmegaConf.to_object(config.study)
+    return Settings(**sections, study=study, evidence=config.evidence)  # type: ignore[arg-type]
+
+
+def _require(fine: bool, key: str, value: Any, wanted: str) -> None:
+    if not fine:
+        raise RequestError(f"{key}={value} is not possible; it takes {wanted}")
+
+
+def _allocation(allocation: Allocation) -> Allocation:
+    if allocation.fraction is not None and allocation.limit_bytes is not None:
+        raise RequestError(
+            f"allocation.fraction={allocation.fraction} and allocation.limit_bytes={allocation.limit_bytes} "
+            "both set the cap; give one of them (allocation.fraction=null clears it)"
+        )
+    fraction, limit = allocation.fraction, allocation.limit_bytes
+    _require(fraction is None or 0 < fraction <= 1, "allocation.fraction", fraction, "a share of the memory, 0 < f ≤ 1")
+    _require(limit is None or limit >= 2**20, "allocation.limit_bytes", limit, "bytes, at least 1048576 (1 MiB)")
+    return allocation
+
+
+def _entry(allocation: Allocation, framework: str, device: str) -> AllocationEntry | None:
+    """The mode's entry for one framework and device, checked; None where the level's file has none."""
+    found = allocation.frameworks.get(framework, {}).get(device)
+    if found is None:
+        return None
+    try:
+        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(AllocationEntry), found))  # type: ignore[return-value]
+    except OmegaConfBaseException as error:
+        where = f"conf/allocation/{allocation.name}.yaml, frameworks.{framework}.{device}"
+        raise RequestError(f"{where}: {str(error).splitlines()[0]}") from error
+
+
+def _workload(workload: Workload) -> WorkloadSpec:
+    size = workload.size.value
+    if size not in workload.sizes:
+        raise RequestError(
+            f"workload.size={size} is not defined for {workload.name}; it has {', '.join(workload.sizes)}"
+        )
+    sizes = dict(workload.sizes[size])
+    batch_size = sizes.pop("batch_size") if workload.batch_size is None else workload.batch_size
+    _require(batch_size >= 1, "workload.batch_size", batch_size, "an integer ≥ 1")
+    given = {key: value for key, value in workload.shape.items() if value is not None}
+    unknown = sorted(set(given) - set(sizes))
+    if unknown:
+        raise RequestError(
+            f"workload.shape.{unknown[0]} is no dimension of {workload.name}; it has {', '.join(sorted(sizes))}"
+        )
+    shape = {**{key: value for key, value in sizes.items() if key != "batch_size"}, **given}
+    for key, value in shape.items():
+        _require(value >= 1, f"workload.shape.{key}", value, "an integer ≥ 1")
+    return WorkloadSpec(
+        workload.name, size, batch_size, workload.dtype.value, shape, workload.donate, workload.precision.value
+    )
+
+
+def _chip(settings: Settings) -> str | None:
+    return None if settings.device.kind.value == "cpu" else settings.chip.name
+
+
+def _cpus(count: int | None) -> tuple[int, ...] | None:
+    if count is None:
+        return None
+    present = sorted(os.sched_getaffinity(0))
+    _require(1 <= count <= len(present), "device.cpus", count, f"1 to {len(present)}, the cores this study may use")
+    return tuple(present[:count])
+
+
+def _python(path: str | None) -> str | None:
+    if path is None:
+        return None
+    found = shutil.which(Path(path).expanduser())
+    _require(found is not None, "framework.python", path, "the path of a Python interpreter that can be executed")
+    return found
+
+
+def _protocol(protocol: Protocol, device: str) -> ProtocolSpec:
+    for key in ("warmup_steps", "warmup_max_steps", "windows", "match_steps"):
+        _require(getattr(protocol, key) >= 1, f"protocol.{key}", getattr(protocol, key), "an integer ≥ 1")
+    for key in ("warmup_seconds", "warmup_max_seconds", "window_seconds"):
+        _require(getattr(protocol, key) > 0, f"protocol.{key}", getattr(protocol, key), "seconds > 0")
+    for phase, seconds in protocol.deadlines.items():
+        _require(seconds > 0, f"protocol.deadlines.{phase}", seconds, "seconds > 0")
+    return ProtocolSpec(
+        name=protocol.name,
+        warmup_steps=protocol.warmup_steps,
+        warmup_seconds=protocol.warmup_seconds,
+        warmup_max_steps=protocol.warmup_max_steps,
+        warmup_max_seconds=protocol.warmup_max_seconds,
+        windows=protocol.windows,
+        window_seconds=protocol.window_seconds,
+        match_steps=protocol.match_steps,
+        interleave=device == "cpu" if protocol.interleave is None else protocol.interleave,
+        deadline_seconds=dict(protocol.deadlines),
+    )
+
+
+def _blocks(protocol: Protocol) -> Blocks:
+    _require(protocol.blocks >= 1, "protocol.blocks", protocol.blocks, "an integer ≥ 1")
+    wanted = f"at least protocol.blocks ({protocol.blocks})"
+    _require(protocol.max_blocks >= protocol.blocks, "protocol.max_blocks", protocol.max_blocks, wanted)
+    width = protocol.half_width
+    _require(width is None or 0 < width < 1, "protocol.half_width", width, "a share, 0 < w < 1 (0.01 = 1 %)")
+    return Blocks(protocol.blocks, protocol.max_blocks, width)
+
+
+def _start(start: Start, device: str) -> str:
+    if start is not Start.auto:
+        return start.value
+    return "zygote" if device == "cpu" else "spawn"
+
+
+def _flat(condition: Condition) -> dict[str, Scalar]:
+    """Everything that makes this condition another one than its neighbour. Deadlines and block counts do not."""
+    framework, device, workload, protocol = (
+        condition.framework,
+        condition.device,
+        condition.workload,
+        condition.protocol,
+    )
+    flat: dict[str, Scalar] = {
+        "framework": framework.name,
+        "compile": framework.compile,
+        # a path is nobody's business: only that it is another interpreter, and which
+        "framework.python": None if framework.python is None else f"interpreter {digest(framework.python)[:8]}",
+        "device": device.kind,
+        "chip": device.chip,
+        "device.cpus": None if device.cpus is None else len(device.cpus),
+        "allocation": condition.allocation.name,
+        "allocation.fraction": condition.allocation.fraction,
+        "allocation.limit_bytes": condition.allocation.limit_bytes,
+        "workload": workload.name,
+        "workload.size": workload.size,
+        "workload.batch_size": workload.batch_size,
+        "workload.dtype": workload.dtype,
+        "workload.donate": workload.donate,
+        "workload.precision": workload.precision,
+        "evidence": condition.evidence.value,
+        "protocol": protocol.name,
+        "protocol.start": condition.start,
+    }
+    flat.update({f"workload.shape.{key}": value for key, value in sorted(workload.shape.items())})
+    for key in ("warmup_steps", "warmup_seconds", "warmup_max_steps", "warmup_max_seconds"):
+        flat[f"protocol.{key}"] = getattr(protocol, key)
+    for key in ("windows", "window_seconds", "match_steps", "interleave"):
+        flat[f"protocol.{key}"] = getattr(protocol, key)
+    return flat

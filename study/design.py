@@ -1,0 +1,269 @@
+"""Conditions × blocks: which trials there are, in which order, and which need no launch.
+
+A randomised complete block design: every condition once per block, shuffled inside the block by the study's seed.
+Conditions that differ only in the primary factor form a group, because they are compared with each other; where the
+protocol interleaves, a group's trials are alive together and take turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runners.records import AllocationSpec, Evidence, Outcome, OutcomeKind, Phase, Scalar, TrialSpec
+from study import devices
+from study.config import Condition, digest
+from study.errors import RequestError
+from study.schema import EvidenceRequest
+
+#: Settings that together are one level of the factor named first.
+COMPOSITE_FACTORS = {"framework": ("framework", "compile")}
+
+ADVICE = "Use device=cpu, or a machine that has the device."
+
+
+@dataclass(frozen=True)
+class Design:
+    """The study as asked: its conditions, what differs between them, and how many blocks."""
+
+    conditions: tuple[Condition, ...]
+    factors: dict[str, list[Scalar]]
+    primary: str
+    seed: int
+    blocks: int
+    most_blocks: int
+    half_width: float | None
+    command: str = ""
+    unlaunched: dict[str, Outcome] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """The form that the manifest and the journal keep."""
+        listed = [
+            {"condition_id": one.condition_id, "replicate": one.replicate, "settings": one.settings}
+            for one in self.conditions
+        ]
+        return {
+            "factors": self.factors,
+            "primary": self.primary,
+            "seed": self.seed,
+            "blocks": self.blocks,
+            "most_blocks": self.most_blocks,
+            "half_width": self.half_width,
+            "protocol": self.conditions[0].protocol.name,
+            "command": self.command,
+            "conditions": listed,
+            "order": [[spec.trial_id for group in self.block(block) for spec in group] for block in range(self.blocks)],
+        }
+
+    def groups(self) -> list[list[Condition]]:
+        """The conditions that are launched, grouped by what they are compared with."""
+        return _groups([one for one in self.conditions if one.condition_id not in self.unlaunched], self.primary)
+
+    def block(self, block: int) -> list[list[TrialSpec]]:
+        """The trials to launch in one block, in their shuffled order, as groups that run together."""
+        groups = self.groups()
+        chance = random.Random(f"{self.seed}:{block}")
+        chance.shuffle(groups)
+        for group in groups:
+            chance.shuffle(group)
+        order = itertools.count()
+        return [[trial(one, block, next(order), self.seed) for one in group] for group in groups]
+
+    def unlaunched_trials(self) -> list[tuple[TrialSpec, Outcome]]:
+        """One row for every condition that means nothing or cannot run here, with its reason."""
+        rows = [one for one in self.conditions if one.condition_id in self.unlaunched]
+        return [
+            (trial(one, 0, order, self.seed, with_entry=False), self.unlaunched[one.condition_id])
+            for order, one in enumerate(rows)
+        ]
+
+
+def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | None, seed: int, **rest: Any) -> Design:
+    """The design of a study over these conditions.
+
+    `swept` are the settings named in the sweep, in order; `blocks` (None: the protocol's) and `command` come in `rest`.
+
+    Raises:
+        RequestError: the primary factor is not one of the settings.
+    """
+    blocks = rest.pop("blocks", None)
+    numbered = _number_replicates(conditions)
+    asked = [one.blocks for one in numbered]
+    half_widths = [one.half_width for one in asked if one.half_width is not None]
+    fixed = blocks is not None
+    return Design(
+        conditions=tuple(numbered),
+        factors=_factors(numbered, swept),
+        primary=_primary(numbered, swept, primary),
+        seed=seed,
+        blocks=blocks if fixed else max(one.least for one in asked),
+        most_blocks=blocks if fixed else max(one.most for one in asked),
+        half_width=None if fixed or not half_widths else min(half_widths),
+        unlaunched={one.condition_id: outcome for one in numbered if (outcome := without_launch(one)) is not None},
+        **rest,
+    )
+
+
+def trial(condition: Condition, block: int, order: int, seed: int, with_entry: bool = True) -> TrialSpec:
+    """One trial of a condition. Its id hashes the whole condition, the block and the seed.
+
+    Inputs and weights depend on the study's seed and the block only, so that the trials of a block get the same bytes.
+    """
+    identity = {"condition": condition.condition_id, "block": block, "seed": seed}
+    bare = AllocationSpec(condition.allocation.name, condition.allocation.fraction, condition.allocation.limit_bytes)
+    return TrialSpec(
+        trial_id=digest(identity),
+        condition_id=condition.condition_id,
+        block=block,
+        order=order,
+        seed=int(digest({"block": block, "seed": seed})[:12], 16),
+        evidence=evidence(condition).value,
+        framework=condition.framework,
+        device=condition.device,
+        allocation=allocation_spec(condition) if with_entry else bare,
+        workload=condition.workload,
+        protocol=condition.protocol,
+        settings={**condition.settings, "replicate": condition.replicate},
+    )
+
+
+def evidence(condition: Condition) -> Evidence:
+    """Measured where it was asked for or the device is present; otherwise compiled."""
+    if condition.evidence is EvidenceRequest.compiled:
+        return Evidence.COMPILED
+    if condition.evidence is EvidenceRequest.measured or devices.absence(condition.device.kind) is None:
+        return Evidence.MEASURED
+    return Evidence.COMPILED
+
+
+def allocation_spec(condition: Condition) -> AllocationSpec:
+    """What the mode sets for this framework and device, with fraction and limit filled in."""
+    entry, asked = condition.entry, condition.allocation
+    assert entry is not None, "a condition without an entry is never launched"
+    environment, calls, accepts = dict(entry.environment), {}, entry.accepts
+    limit = limit_bytes(condition)
+    if asked.fraction is None and asked.limit_bytes is None:
+        environment.update(entry.uncapped_environment)
+        calls = dict(entry.uncapped_calls)
+    else:
+        fill = _cap_figures(condition, limit)
+        environment.update({key: value.format(**fill) for key, value in entry.capped_environment.items()})
+        calls = {key: value.format(**fill) for key, value in entry.capped_calls.items()}
+        accepts = entry.capped_accepts or accepts
+    if entry.preload is not None:
+        path = devices.library(entry.preload.libraries)
+        assert path is not None, "a condition without its library is never launched"
+        environment["LD_PRELOAD"] = path
+    return AllocationSpec(asked.name, asked.fraction, limit, environment, calls, tuple(accepts))
+
+
+def limit_bytes(condition: Condition) -> int | None:
+    """The cap in bytes: as given, or the fraction of the device's memory; None without a cap or where it is unknown."""
+    asked = condition.allocation
+    if asked.fraction is None:
+        return asked.limit_bytes
+    total = devices.total_memory_bytes(condition.device.kind)
+    return None if total is None else int(asked.fraction * total)
+
+
+def without_launch(condition: Condition) -> Outcome | None:
+    """Why a condition is not launched: it has no meaning here, or what it needs is absent. None: launch it."""
+    for check in (_not_applicable, _unavailable):
+        outcome = check(condition)
+        if outcome is not None:
+            return outcome
+    return None
+
+
+def _not_applicable(condition: Condition) -> Outcome | None:
+    entry, mode = condition.entry, condition.allocation
+    where = f"{condition.framework.name} on {condition.device.kind}"
+    if entry is None:
+        return _outcome(OutcomeKind.NOT_APPLICABLE, "no entry", f"allocation={mode.name} has no entry for {where}")
+    if entry.not_applicable is not None:
+        return _outcome(OutcomeKind.NOT_APPLICABLE, "mode has no meaning here", entry.not_applicable)
+    capped = mode.fraction is not None or mode.limit_bytes is not None
+    if capped and not (entry.capped_environment or entry.capped_calls):
+        text = f"allocation={mode.name} takes no fraction or limit for {where}; allocation=growth does where one exists"
+        return _outcome(OutcomeKind.NOT_APPLICABLE, "no cap", text)
+    return None
+
+
+def _unavailable(condition: Condition) -> Outcome | None:
+    entry, device = condition.entry, condition.device.kind
+    absent = devices.absence(device)
+    if evidence(condition) is Evidence.COMPILED:
+        found = f"; {absent}" if absent else ""
+        text = f"compiled evidence for device={device} is not part of this version{found}. {ADVICE}"
+        return _outcome(OutcomeKind.UNAVAILABLE, "compiled evidence not built", text)
+    if absent:
+        return _outcome(OutcomeKind.UNAVAILABLE, "device absent", f"{absent}. {ADVICE}")
+    if condition.framework.python is None:
+        missing = devices.missing_framework(condition.framework.name)
+        if missing:
+            return _outcome(OutcomeKind.UNAVAILABLE, "framework not installed", missing)
+    if entry is not None and entry.preload is not None and devices.library(entry.preload.libraries) is None:
+        names, package = " or ".join(entry.preload.libraries), entry.preload.package
+        text = f"{names} is not installed; Debian has it in the package {package}"
+        return _outcome(OutcomeKind.UNAVAILABLE, "library not installed", text)
+    return None
+
+
+def _outcome(kind: OutcomeKind, reason: str, text: str) -> Outcome:
+    return Outcome(kind, Phase.PREFLIGHT, reason, text)
+
+
+def _cap_figures(condition: Condition, limit: int | None) -> dict[str, Any]:
+    total = devices.total_memory_bytes(condition.device.kind)
+    fraction = condition.allocation.fraction
+    if fraction is None and limit is not None and total:
+        fraction = limit / total
+    if limit is None or fraction is None:
+        raise RequestError(
+            f"the memory of device={condition.device.kind} could not be read, so that allocation.fraction and "
+            "allocation.limit_bytes cannot be turned into each other here"
+        )
+    return {"fraction": f"{fraction:.6f}", "limit_mib": limit // 2**20, "limit_bytes": limit}
+
+
+def _number_replicates(conditions: Sequence[Condition]) -> list[Condition]:
+    seen: dict[str, int] = {}
+    numbered = []
+    for one in conditions:
+        count = seen.get(one.condition_id, 0)
+        seen[one.condition_id] = count + 1
+        numbered.append(replace(one, replicate=count))
+    return numbered
+
+
+def _factors(conditions: Sequence[Condition], swept: list[str]) -> dict[str, list[Scalar]]:
+    """Every setting that takes more than one value, and every one that was swept, with its levels in order."""
+    keys = dict.fromkeys(key for one in conditions for key in one.settings)
+    levels = {key: list(dict.fromkeys(one.settings.get(key) for one in conditions)) for key in keys}
+    return {key: values for key, values in levels.items() if len(values) > 1 or key in swept}
+
+
+def _primary(conditions: Sequence[Condition], swept: list[str], asked: str | None) -> str:
+    settings = conditions[0].settings
+    if asked is not None:
+        if asked not in settings:
+            raise RequestError(f"study.primary={asked} is no factor; it takes one of {', '.join(sorted(settings))}")
+        return asked
+    varied: Callable[[str], bool] = lambda key: any(  # noqa: E731
+        len({one.settings.get(part) for one in conditions}) > 1 for part in COMPOSITE_FACTORS.get(key, (key,))
+    )
+    return next((key for key in ["framework", *swept, *settings] if key in settings and varied(key)), "framework")
+
+
+def _groups(conditions: Sequence[Condition], primary: str) -> list[list[Condition]]:
+    own = COMPOSITE_FACTORS.get(primary, (primary,))
+    groups: dict[str, list[Condition]] = {}
+    for one in conditions:
+        rest = {key: value for key, value in one.settings.items() if key not in own}
+        # an interpreter belongs to its framework: it is no difference between conditions that are compared
+        rest.pop("framework.python", None)
+        groups.setdefault(digest({**rest, "replicate": one.replicate}), []).append(one)
+    return list(groups.values())

@@ -1,0 +1,69 @@
+"""Which devices this machine has, told without importing a framework, and which framework is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+MODULES = {"jax": "jax", "tf": "tensorflow"}
+LIBRARY_FOLDERS = (
+    "/usr/lib/{machine}-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/lib/{machine}-linux-gnu",
+)
+
+
+def absence(device: str) -> str | None:
+    """Why no such device can be measured here (a sentence), or None where it is present."""
+    if device == "gpu" and not list(Path("/proc/driver/nvidia/gpus").glob("*")):
+        return "no NVIDIA GPU: the driver lists none under /proc/driver/nvidia/gpus"
+    if device == "tpu" and not _tpu_nodes():
+        return "no TPU: there is neither /dev/accel* nor a Google device under /dev/vfio"
+    return None
+
+
+def missing_framework(name: str) -> str | None:
+    """The pip line that brings a framework this interpreter lacks, as a sentence, or None where it is installed."""
+    module = MODULES.get(name)
+    if module is None or importlib.util.find_spec(module) is not None:
+        return None
+    return f"{module} is not installed in this environment; bring it with: pip install -c constraints.txt -e '.[cpu]'"
+
+
+def library(names: list[str]) -> str | None:
+    """The full path of the first of these shared libraries that is installed, or None."""
+    import platform
+
+    for name in names:
+        for folder in LIBRARY_FOLDERS:
+            path = Path(folder.format(machine=platform.machine())) / name
+            if path.exists():
+                return str(path)
+    return None
+
+
+@cache
+def total_memory_bytes(device: str) -> int | None:
+    """All memory of the device in bytes (CPU: physical memory), or None where it cannot be read."""
+    if device == "cpu":
+        return int(psutil.virtual_memory().total)
+    tool = shutil.which("nvidia-smi") if device == "gpu" else None
+    if tool is None:
+        return None
+    query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits", "--id=0"]
+    answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
+    return int(answer.stdout.split()[0]) * 2**20 if answer.returncode == 0 else None
+
+
+def _tpu_nodes() -> list[Path]:
+    vendors = Path("/sys/bus/pci/devices").glob("*/vendor")
+    google = [path for path in vendors if path.read_text().strip() == "0x1ae0"]
+    nodes = list(Path("/dev").glob("accel*"))
+    return nodes or (google if Path("/dev/vfio").exists() else [])

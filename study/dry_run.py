@@ -1,0 +1,61 @@
+"""study.dry_run=true: what would run, what has no meaning here and why, and about how long it would take."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from study.config import Condition
+from study.design import Design
+from study.progress import label
+
+#: Seconds from the launch to the first step and from the last to the end, as seen on two cores; a guess elsewhere.
+START_SECONDS = {("jax", "spawn"): 3.0, ("tf", "spawn"): 9.0, ("jax", "zygote"): 1.5, ("tf", "zygote"): 2.5}
+
+
+def show(design: Design, console: Console) -> None:
+    """Print the conditions, their blocks and the estimated time."""
+    table = Table(
+        title=f"{len(design.conditions)} conditions, {design.blocks} blocks, seed {design.seed}", title_justify="left"
+    )
+    for heading in ("condition", "runs", "what is set, or why not"):
+        table.add_column(heading, overflow="fold")
+    varying = [key for key in design.factors if key not in ("framework", "compile")]
+    for condition in design.conditions:
+        outcome = design.unlaunched.get(condition.condition_id)
+        runs = str(design.blocks) if outcome is None else str(outcome.kind)
+        table.add_row(
+            label({**condition.settings}, varying), runs, _settings(condition) if outcome is None else outcome.text
+        )
+    console.print(table)
+    console.print(f"pairs differ in: {design.primary}; estimated time: about {_duration(seconds(design))}")
+
+
+def seconds(design: Design) -> float:
+    """A rough estimate: start, warm-up and windows as the protocol asks, compile times unknown."""
+    launched = [one for one in design.conditions if one.condition_id not in design.unlaunched]
+    return design.blocks * sum(_trial_seconds(one) for one in launched)
+
+
+def _trial_seconds(condition: Condition) -> float:
+    protocol = condition.protocol
+    start = START_SECONDS.get((condition.framework.name, condition.start), 10.0)
+    return start + protocol.warmup_seconds + 1.2 * (protocol.windows + 2) * protocol.window_seconds
+
+
+def _settings(condition: Condition) -> str:
+    assert condition.entry is not None, "a condition without an entry is never launched"
+    entry = condition.entry
+    environment = {**entry.environment, **entry.capped_environment} if _capped(condition) else entry.environment
+    parts = [f"{key}={value}" for key, value in environment.items()]
+    parts += [f"preload {entry.preload.libraries[0]}"] if entry.preload else []
+    parts += [entry.note] if entry.note else []
+    return ", ".join(parts) or "nothing"
+
+
+def _capped(condition: Condition) -> bool:
+    return condition.allocation.fraction is not None or condition.allocation.limit_bytes is not None
+
+
+def _duration(total: float) -> str:
+    return f"{total:.0f} s" if total < 120 else f"{total / 60:.0f} min"

@@ -1,0 +1,148 @@
+"""The study's side of the zygotes: one per interpreter, framework and environment, at most a few alive.
+
+A zygote (runners/zygote.py) has imported a framework and forks a trial on request. Different environments need
+different zygotes, because a framework reads some variables while it is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from runners.records import TrialSpec
+from study.config import digest
+from study.launch import ChildEnds, environment, interpreter, spawn_process
+from study.processes import Process
+
+MOST_ALIVE = 4
+#: All zygotes together may hold this share of the physical memory (resident); the least recently used goes first.
+MOST_MEMORY_SHARE = 0.125
+MESSAGE_BYTES = 4096
+START_SECONDS = 120.0
+FORK_SECONDS = 10.0
+
+
+class ZygoteError(Exception):
+    """A zygote could not start or would not fork; the text says why."""
+
+
+@dataclass
+class Zygote:
+    """A living zygote: its process and our end of its socket."""
+
+    process: Process
+    connection: socket.socket
+
+    def fork(self, spec: TrialSpec, ends: ChildEnds) -> Process:
+        """A new trial. Raises `ZygoteError` where the zygote is gone or refuses."""
+        try:
+            handles = [ends.stdout, ends.stderr, ends.events, ends.control]
+            socket.send_fds(self.connection, [json.dumps({"trial_id": spec.trial_id}).encode()], handles)
+        except OSError as error:
+            raise ZygoteError(f"the zygote is gone ({error.strerror})") from error
+        pid = int(self.answer(FORK_SECONDS, "pid"))
+        return Process(pid, os.pidfd_open(pid))
+
+    def answer(self, seconds: float, key: str) -> Any:
+        """The value of `key` in the zygote's next message. Raises `ZygoteError` for silence, an end or an error."""
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        if not poll.poll(seconds * 1000):
+            raise ZygoteError(f"the zygote did not answer within {seconds:g} s")
+        message = self.connection.recv(MESSAGE_BYTES)
+        if not message:
+            raise ZygoteError("the zygote ended without an answer; its log is logs/zygote-*.err")
+        answer = json.loads(message)
+        if key not in answer:
+            raise ZygoteError(str(answer.get("error", answer)))
+        return answer[key]
+
+    def memory_bytes(self) -> int:
+        """Resident memory in bytes; 0 once it has ended."""
+        try:
+            return int(psutil.Process(self.process.pid).memory_info().rss)
+        except psutil.NoSuchProcess:
+            return 0
+
+    def retire(self) -> None:
+        """End it: closing the connection is enough for a healthy one, SIGKILL for any other."""
+        self.connection.close()
+        if not self.process.ended_within(1.0):
+            self.process.kill()
+        self.process.reap()
+
+
+class ZygoteTable:
+    """All living zygotes of a study, the most recently used last."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._alive: dict[str, Zygote] = {}
+
+    def start(self, spec: TrialSpec, ends: ChildEnds) -> Process:
+        """Fork the trial from the zygote that fits, starting that one first where there is none.
+
+        Raises:
+            ZygoteError: it cannot start or will not fork; the broken one is ended.
+        """
+        key = digest({"python": interpreter(spec), "framework": spec.framework.name, "environment": environment(spec)})
+        zygote = self._alive.pop(key, None) or self._make(spec, key)
+        try:
+            process = zygote.fork(spec, ends)
+        except ZygoteError:
+            zygote.retire()
+            raise
+        self._alive[key] = zygote
+        self._keep_few()
+        return process
+
+    def pids(self) -> set[int]:
+        """The processes that are zygotes and no trial's leftovers."""
+        return {zygote.process.pid for zygote in self._alive.values()}
+
+    def close(self) -> None:
+        """End all of them."""
+        while self._alive:
+            self._alive.popitem()[1].retire()
+
+    def _make(self, spec: TrialSpec, key: str) -> Zygote:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        logs = [os.open(self._logs / f"zygote-{key}.{suffix}", flags, 0o644) for suffix in ("out", "err")]
+        try:
+            process = spawn_process(
+                [interpreter(spec), "-P", "-m", "runners.zygote", spec.framework.name, "3"],
+                environment(spec),
+                [*logs, theirs.fileno()],
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            for one in logs:
+                os.close(one)
+        zygote = Zygote(process, ours)
+        try:
+            zygote.answer(START_SECONDS, "ready")
+        except ZygoteError:
+            zygote.retire()
+            raise
+        return zygote
+
+    def _keep_few(self) -> None:
+        """Retire the least recently used until few enough are left, in number and in memory; the newest stays."""
+        most = MOST_MEMORY_SHARE * psutil.virtual_memory().total
+        while len(self._alive) > 1 and (len(self._alive) > MOST_ALIVE or self.memory_bytes() > most):
+            self._alive.pop(next(iter(self._alive))).retire()
+
+    def memory_bytes(self) -> int:
+        """Resident memory of all of them, in bytes."""
+        return sum(zygote.memory_bytes() for zygote in self._alive.values())

@@ -1,0 +1,114 @@
+"""Randomised complete blocks, groups, applicability, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+from scipy import stats
+
+from runners.records import OutcomeKind
+from study import stopping
+from study.design import Design, plan
+from study.errors import RequestError
+from study.schema import Allocation, AllocationEntry, EvidenceRequest
+from tests.study.samples import condition, record
+
+
+def design(*conditions: object, **rest: object) -> Design:
+    chosen = conditions or tuple(
+        condition(framework, compile, extra={"workload": workload})
+        for framework, compile in (("fake", "a"), ("fake", "b"), ("other", "a"))
+        for workload in ("x", "y")
+    )
+    return plan(chosen, **{"swept": ["framework", "workload"], "primary": None, "seed": 5, **rest})  # type: ignore[arg-type]
+
+
+def test_every_condition_stands_once_in_every_block() -> None:
+    study = design()
+    for block in range(study.blocks):
+        ids = [spec.condition_id for group in study.block(block) for spec in group]
+        assert Counter(ids) == Counter(one.condition_id for one in study.conditions)
+
+
+def test_order_and_ids_follow_the_seed_alone() -> None:
+    assert design().plain() == design().plain()
+    assert design().plain()["order"] != design(seed=6).plain()["order"]
+    ids = [spec.trial_id for block in range(3) for group in design().block(block) for spec in group]
+    assert len(set(ids)) == 18
+
+
+def test_each_order_of_two_is_equally_likely() -> None:
+    study = design(condition("fake", "a"), condition("fake", "b"), blocks=400)
+    first = Counter(study.block(block)[0][0].framework.compile for block in range(400))
+    # 400 fair coins: four standard deviations are 40
+    assert abs(first["a"] - 200) < 40
+
+
+def test_trials_of_a_block_get_the_same_seed_and_blocks_differ() -> None:
+    study = design()
+    seeds = [{spec.seed for group in study.block(block) for spec in group} for block in range(3)]
+    assert [len(one) for one in seeds] == [1, 1, 1]
+    assert len(set.union(*seeds)) == 3
+
+
+def test_a_group_differs_in_the_primary_factor_only() -> None:
+    for group in design().block(0):
+        assert len({spec.settings["workload"] for spec in group}) == 1
+        assert len({(spec.framework.name, spec.framework.compile) for spec in group}) == 3
+    by_workload = design(primary="workload").block(0)
+    assert [len(group) for group in by_workload] == [2, 2, 2]
+
+
+def test_an_unknown_primary_factor_is_refused_with_the_choice() -> None:
+    with pytest.raises(RequestError, match=r"study\.primary=colour is no factor; it takes one of allocation, compile"):
+        design(primary="colour")
+
+
+def test_a_level_named_twice_is_two_replicates() -> None:
+    study = design(condition("fake"), condition("other"), condition("other"))
+    specs = [spec for group in study.block(0) for spec in group]
+    assert len({spec.trial_id for spec in specs}) == 3
+    assert Counter(spec.framework.name for spec in specs) == {"fake": 1, "other": 2}
+
+
+def test_what_means_nothing_or_is_absent_is_not_launched() -> None:
+    reasons = {
+        "no entry": condition(entry=None, extra={"n": 1}),
+        "mode has no meaning here": condition(entry=AllocationEntry(not_applicable="why"), extra={"n": 2}),
+        "no cap": condition(allocation=Allocation(fraction=0.5), extra={"n": 3}),
+        "compiled evidence not built": condition(evidence=EvidenceRequest.compiled, extra={"n": 4}),
+    }
+    study = design(condition(), *reasons.values())
+    assert [[spec.settings.get("n") for spec in group] for group in study.block(0)] == [[None]]
+    found = {outcome.reason: outcome.kind for _, outcome in study.unlaunched_trials()}
+    assert set(found) == set(reasons)
+    assert found["no entry"] is OutcomeKind.NOT_APPLICABLE
+    assert found["compiled evidence not built"] is OutcomeKind.UNAVAILABLE
+
+
+def test_a_half_width_is_students() -> None:
+    values = [0.010, 0.012, 0.009, 0.011]
+    low, high = stats.t.interval(0.95, 3, loc=0, scale=stats.sem(values))
+    assert stopping.half_width(values) == pytest.approx((high - low) / 2, rel=1e-3)
+    assert stopping.half_width(values[:2]) is None
+    for n, quantile in enumerate(stopping.T_975, start=1):
+        assert quantile == pytest.approx(stats.t.ppf(0.975, n), abs=6e-4)
+
+
+def test_blocks_go_on_until_the_ratio_is_precise() -> None:
+    study = design(condition("fake"), condition("other"))
+    a, b = study.conditions
+
+    def records(noise: float) -> list[object]:
+        rows = []
+        for block in range(4):
+            time = 0.1 * math.exp(noise * (-1) ** block)
+            rows += [record(block, windows=(time,) * 3, condition_id=a.condition_id)]
+            rows += [record(block, windows=(0.1,) * 3, condition_id=b.condition_id)]
+        return rows
+
+    # sd of ±n over four blocks is n·√(4/3); the half-width is 3.182/2 times that
+    assert stopping.precise_enough(study, records(0.005), 0.0093)  # type: ignore[arg-type]
+    assert not stopping.precise_enough(study, records(0.005), 0.0091)  # type: ignore[arg-type]
