@@ -94,7 +94,7 @@ class AllocationSpec:
     """An allocation mode as one framework and device understand it.
 
     `environment` is complete before the framework is imported; `calls` are settings of the framework's API that the
-    runner applies at the right moment; `accepts` lists the effective mechanisms the mode is satisfied with (empty: any).
+    runner applies at the right moment; `accepts` lists the effective mechanisms that satisfy the mode (empty: any).
     """
 
     mode: str

@@ -24,6 +24,7 @@ from study.request import REQUEST
 
 #: Hydra's own commands; anything else is a sweep, of one condition or of many.
 HYDRA_COMMANDS = {"--cfg", "-c", "--info", "-i", "--hydra-help", "--shell-completion", "-sc", "--version"}
+MULTIRUN = {"-m", "--multirun"}
 
 
 def main() -> None:
@@ -40,12 +41,13 @@ def run(arguments: list[str]) -> int:
         help.show(Console())
         return EXIT_OK
     REQUEST.command = "python -m study " + shlex.join(arguments)
-    REQUEST.multirun = bool({"-m", "--multirun"} & set(arguments))
+    REQUEST.multirun = bool(MULTIRUN & set(arguments))
     schema.register()
     sweeper.register()
     if any(argument.split("=")[0] in HYDRA_COMMANDS for argument in arguments):
         return _hydra_command(arguments)
-    return _study([*arguments, *([] if REQUEST.multirun else ["--multirun"])])
+    # every run goes through the sweeper, one condition too; a flag between overrides would stop Hydra's parser
+    return _study([*(one for one in arguments if one not in MULTIRUN), "--multirun"])
 
 
 def conf_folder() -> Path:

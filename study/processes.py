@@ -62,11 +62,15 @@ def become_subreaper() -> None:
 
 @dataclass(frozen=True)
 class Tree:
-    """What marks the processes of one trial: its id, its first process, and the pipe that its events go into."""
+    """What marks the processes of one trial: its id, its first process, the pipe that its events go into.
+
+    `strays` are processes that we adopted while only this trial was at work: they need no other mark.
+    """
 
     trial_id: str
     leader: int
     pipe: int
+    strays: frozenset[int] = frozenset()
 
 
 def end(process: Process, tree: Tree) -> None:
@@ -94,21 +98,26 @@ def end_orphans(known: set[int]) -> int:
     return _end_all(lambda: sorted(_descendants(_table(), os.getpid(), without=known)))
 
 
-def children() -> set[int]:
-    """Our own children now."""
+def children(besides: frozenset[int] = frozenset()) -> set[int]:
+    """Our own children now, adopted ones included, except those in `besides`, which cost nothing to leave out."""
     own = os.getpid()
-    return {pid for pid, (parent, _, _) in _table().items() if parent == own}
+    return {pid for pid, (parent, _, _) in _table(besides).items() if parent == own}
+
+
+def present() -> frozenset[int]:
+    """Every process of this machine now."""
+    return frozenset(int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit())
 
 
 def members(tree: Tree) -> list[int]:
     """The living processes of a trial except its first.
 
     They are among our descendants (we adopt orphans). They share its session, descend from it, carry its id in the
-    environment they were started with, or hold the pipe of its events.
+    environment they were started with, hold the pipe of its events, or were adopted while it alone was at work.
     """
     table = _table()
     ours = _descendants(table, os.getpid())
-    marked = {pid for pid in ours if table[pid][1] == tree.leader or _is_marked(pid, tree)}
+    marked = {pid for pid in ours if table[pid][1] == tree.leader or pid in tree.strays or _is_marked(pid, tree)}
     inside = marked | _descendants(table, tree.leader)
     for pid in marked:
         inside |= _descendants(table, pid)
@@ -150,14 +159,13 @@ def _descendants(table: dict[int, tuple[int, int, str]], root: int, without: set
     return found
 
 
-def _table() -> dict[int, tuple[int, int, str]]:
-    """pid → (parent, session, state) of every process."""
+def _table(besides: frozenset[int] = frozenset()) -> dict[int, tuple[int, int, str]]:
+    """pid → (parent, session, state) of every process, except those in `besides`."""
     table = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                table[int(folder.name)] = (int(fields[1]), int(fields[3]), fields[0])
+    for pid in present() - besides:
+        with contextlib.suppress(OSError):
+            fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+            table[pid] = (int(fields[1]), int(fields[3]), fields[0])
     return table
 
 

@@ -78,4 +78,7 @@ def _losses(record: TrialRecord) -> str:
 
 
 def _figure(value: float | None, scale: float, unit: str) -> str:
-    return "not measured" if value is None else f"{value * scale:,.4g} {unit}"
+    if value is None:
+        return "not measured"
+    shown = value * scale
+    return f"{shown:,.0f} {unit}" if abs(shown) >= 1000 else f"{shown:.4g} {unit}"

@@ -81,6 +81,7 @@ class Live:
     failure: dict[str, Any] | None = None
     wants_turn: bool = False
     done: bool = False
+    strays: set[int] = field(default_factory=set)
     expired: str | None = None
     protocol_error: str | None = None
 
@@ -91,7 +92,7 @@ class Supervisor:
     def __init__(self, starter: Starter, folder: Path, watcher: Watcher) -> None:
         self._starter, self._logs, self._watcher = starter, folder / "logs", watcher
         self._logs.mkdir(parents=True, exist_ok=True)
-        self._before = processes.children()
+        self._before = processes.present()
         self.live: list[Live] = []
 
     def run(self, group: Sequence[TrialSpec], finished: Callable[[TrialRecord], None]) -> None:
@@ -108,7 +109,7 @@ class Supervisor:
             for live in self.live:
                 _end_tree(live)
             self.live.clear()
-            processes.end_orphans(self._before | self._starter.pids())
+            processes.end_orphans(set(self._before) | self._starter.pids())
 
     def _start_alone(self, spec: TrialSpec, finished: Callable[[TrialRecord], None]) -> None:
         """Bring one trial to its first window, or to its end, while the others of its group wait."""
@@ -119,6 +120,7 @@ class Supervisor:
             return
         self.live.append(live)
         self._drive(live)
+        self._adopt(live)
         self._collect(finished)
 
     def _take_turns(self, finished: Callable[[TrialRecord], None]) -> None:
@@ -129,6 +131,7 @@ class Supervisor:
                     live.wants_turn = False
                     _tell(live, b"go\n")
                 self._drive(live)
+                self._adopt(live)
             self._collect(finished)
 
     def _launch(self, spec: TrialSpec) -> Live:
@@ -160,6 +163,11 @@ class Supervisor:
             if not quiet:
                 self._watcher.tick()
             live.expired = _expired(live)
+
+    def _adopt(self, live: Live) -> None:
+        """Whatever became our child while this trial alone was at work is this trial's."""
+        known = self._starter.pids() | {one.process.pid for one in self.live}
+        live.strays |= processes.children(self._before) - known - {pid for one in self.live for pid in one.strays}
 
     def _read(self, live: Live) -> bool:
         """Take in what the trial has said; False once its end of the pipe is closed."""
@@ -255,7 +263,7 @@ def _expired(live: Live) -> str | None:
 
 def _end_tree(live: Live) -> int:
     """End the process if it runs, and everything it left behind; returns how many processes had outlived it."""
-    tree = Tree(live.spec.trial_id, live.process.pid, live.pipes.inode)
+    tree = Tree(live.spec.trial_id, live.process.pid, live.pipes.inode, frozenset(live.strays))
     if live.process.ended_within(0):
         live.process.reap()
     else:

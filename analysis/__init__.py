@@ -1,0 +1,1 @@
+"""Journals in, comparisons out: `python -m analysis outputs/NAME` rebuilds tables, figures and report."""

@@ -1,0 +1,84 @@
+"""`python -m analysis outputs/NAME [outputs/OTHER …]`: rebuild tables, figures and report from the journals.
+
+Exit status: 0; 1 when a pair of conditions did not do the same work; 2 when the request is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command. pandas and seaborn are imported after the request is understood."""
+    options = parser().parse_args(arguments)
+    if options.columns:
+        from analysis.columns import as_markdown
+
+        print(as_markdown(), end="")
+        return 0
+    if not options.folders:
+        parser().error("name the folder of a study, such as outputs/NAME")
+    folders = list(dict.fromkeys(Path(folder).resolve() for folder in options.folders))
+    return run(folders, options.output, options.margin, options.quiet)
+
+
+def run(folders: list[Path], output: Path | None, margin: float, quiet: bool) -> int:
+    """Analyse every folder on its own and, where there are several, all of them together."""
+    from analysis.load import RequestError, journal_files
+    from analysis.pipeline import analyse, combined_folder
+    from analysis.terminal import show
+
+    try:
+        for folder in folders:
+            journal_files(folder)
+        if len(folders) == 1:
+            jobs = [(folders, output or folders[0])]
+        else:
+            jobs = [([folder], folder) for folder in folders]
+            jobs.append((folders, output or combined_folder(folders)))
+        finished = [analyse(*job, margin) for job in jobs]
+    except RequestError as error:
+        print(f"analysis: {error}", file=sys.stderr)
+        return 2
+    if not quiet:
+        show(finished[-1])
+    return 1 if any(analysis.tables.mismatches for analysis in finished) else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options. argparse itself exits with 2 for a wrong one."""
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis",
+        description="Rebuild trials.csv, tables/, figures/ and report.html of a study from its journals alone.",
+        epilog="Several folders: each is rebuilt, and all of them together under --output. "
+        "Exit status: 0; 1 a pair did not match; 2 the request is wrong.",
+    )
+    parser.add_argument("folders", nargs="*", metavar="outputs/NAME", help="folder of a study")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="where to write (default: the folder; several: combined-A+B beside them)",
+    )
+    parser.add_argument(
+        "--margin", type=_margin, default=0.02, help="ratios within ± this count as equal in practice (default: 0.02)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--columns", action="store_true", help="print the columns of trials.csv as Markdown and end")
+    return parser
+
+
+def _margin(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1, such as 0.02")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Finds the figures, draws those that have data, and saves each as SVG, PDF and PNG, the same bytes every time."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from matplotlib.figure import Figure
+
+from analysis import figures
+from analysis.figures import style
+from analysis.tables import Tables
+
+#: What each backend would write of its own accord: dates and its version, which differ between runs.
+METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+
+
+PADDING_INCHES = 0.12
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure's name and question, and the SVG it was saved as, or the reason why there is none."""
+
+    name: str
+    question: str
+    svg: Path | None
+    skipped: str = ""
+
+
+def discover() -> list[ModuleType]:
+    """All figure modules (those with a QUESTION), by their ORDER and name."""
+    names = [info.name for info in pkgutil.iter_modules(figures.__path__)]
+    modules = [importlib.import_module(f"{figures.__name__}.{name}") for name in names]
+    found = [module for module in modules if hasattr(module, "QUESTION")]
+    return sorted(found, key=lambda module: (module.ORDER, module.__name__))
+
+
+def draw_all(tables: Tables, folder: Path) -> list[Drawing]:
+    """Every figure into `folder`. Figures of an earlier analysis are removed first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in [path for kind in METADATA for path in folder.glob(f"*.{kind}")]:
+        stale.unlink()
+    return [_draw_one(module, tables, folder) for module in discover()]
+
+
+def missing_data(module: ModuleType, tables: Tables) -> str:
+    """Why a figure cannot be drawn, in words; empty where it can."""
+    table = getattr(tables, module.TABLE)
+    if table.empty:
+        return f"there are no {module.TABLE}"
+    empty = [name for name in module.COLUMNS if name not in table or table[name].isna().all()]
+    return f"no row of {module.TABLE} has {', '.join(empty)}" if empty else ""
+
+
+def draw(module: ModuleType, tables: Tables) -> Figure:
+    """One figure in the house style."""
+    with style.applied():
+        return module.draw(tables)
+
+
+def _draw_one(module: ModuleType, tables: Tables, folder: Path) -> Drawing:
+    name = module.__name__.rpartition(".")[2]
+    reason = missing_data(module, tables)
+    if reason:
+        return Drawing(name, module.QUESTION, None, reason)
+    with style.applied():
+        figure = module.draw(tables)
+        # what is drawn is measured once: asked for a tight box, savefig would draw everything twice for each format
+        box = figure.get_tightbbox(figure.canvas.get_renderer()).padded(PADDING_INCHES)
+        for kind, metadata in METADATA.items():
+            figure.savefig(folder / f"{name}.{kind}", metadata=metadata, dpi=144, bbox_inches=box)
+    return Drawing(name, module.QUESTION, folder / f"{name}.svg")

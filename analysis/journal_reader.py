@@ -1,0 +1,141 @@
+"""Journal lines → typed rows, with every line that could not be read listed. Nothing is inferred from text."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.columns import COLUMNS, HIDDEN, SETTING_COLUMNS, Column
+from analysis.rows import Row, trial_row
+from runners.records import RecordError, SessionRecord, decode_line, session_from_dict
+
+#: Rows turned into typed arrays at a time: keeps Python objects of at most this many trials alive.
+CHUNK_ROWS = 2_000
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass
+class Evidence:
+    """What pairs need beyond the table, keyed by the table's index labels.
+
+    `series` is float64 of shape (2, windows), start and seconds a step of each window, for interleaved trials only;
+    `losses` and `reference_losses` are float64 of shape (steps,). `precisions` is keyed by condition id.
+    """
+
+    series: dict[int, np.ndarray] = field(default_factory=dict)
+    losses: dict[int, np.ndarray] = field(default_factory=dict)
+    reference_losses: dict[int, np.ndarray] = field(default_factory=dict)
+    input_hashes: dict[int, str] = field(default_factory=dict)
+    precisions: dict[str, str] = field(default_factory=dict)
+
+    def add(self, label: int, row: Row) -> None:
+        self.precisions.setdefault(row.values["condition_id"], row.precision)
+        if row.series is not None:
+            self.series[label] = row.series
+        if row.losses.size:
+            self.losses[label] = row.losses
+        if row.reference_losses.size:
+            self.reference_losses[label] = row.reference_losses
+        if row.input_hash:
+            self.input_hashes[label] = sys.intern(row.input_hash)
+
+
+class JournalReader:
+    """Reads journal files one after the other; rows are turned into typed arrays in chunks.
+
+    `table` gives the rows; `sessions` and `conditions` are what was met on the way, `bad` the lines that were not as
+    written: (file, line number, whether the record was kept, problem).
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.chunks: list[pd.DataFrame] = []
+        self.bad: list[tuple[str, int, bool, str]] = []
+        self.seen: set[int] = set()
+        self.duplicates = 0
+        self.count = 0
+        self.sessions: dict[tuple[int, str], SessionRecord] = {}
+        self.conditions: dict[str, dict[str, Any]] = {}
+        self.evidence = Evidence()
+
+    def read_file(self, folder: int, path: Path, shown: str) -> None:
+        """All lines of a file of folder number `folder`; bad lines are listed under the name `shown`."""
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                line, repair = clean_line(raw)
+                if line or repair:
+                    self._read_line(folder, shown, number, line, repair)
+
+    def _read_line(self, folder: int, shown: str, number: int, line: bytes, repair: str) -> None:
+        if not line:
+            self.bad.append((shown, number, False, f"{repair}; no record on this line"))
+            return
+        try:
+            body = decode_line(line.decode())
+            if body.get("kind") == "session":
+                session = session_from_dict(body)
+                self.sessions[folder, session.session_id] = session
+            else:
+                self._keep(folder, line, trial_row(body))
+        except (RecordError, ValueError, RecursionError) as error:
+            self.bad.append((shown, number, False, str(error)))
+            return
+        if repair:
+            self.bad.append((shown, number, True, f"{repair}; the record itself is whole"))
+
+    def _keep(self, folder: int, line: bytes, row: Row) -> None:
+        identity = hash(line)
+        if identity in self.seen:
+            self.duplicates += 1
+            return
+        self.seen.add(identity)
+        replicate = int(row.settings.get("replicate") or 0)
+        self.rows.append({**row.values, "_folder": folder, "_started": row.started_utc, "_replicate": replicate})
+        self.conditions.setdefault(row.values["condition_id"], _whole_settings(row))
+        self.evidence.add(self.count, row)
+        self.count += 1
+        if len(self.rows) >= CHUNK_ROWS:
+            self._type_rows()
+
+    def _type_rows(self) -> None:
+        columns = [column for column in (*COLUMNS, *HIDDEN) if column.name != "study"]
+        self.chunks.append(pd.DataFrame({column.name: _typed(self.rows, column) for column in columns}))
+        self.rows = []
+
+    def table(self) -> pd.DataFrame:
+        """All rows so far: the documented columns but `study`, and the hidden ones. The index counts from 0."""
+        self._type_rows()
+        return pd.concat(self.chunks, ignore_index=True)
+
+
+def clean_line(raw: bytes) -> tuple[bytes, str]:
+    """A raw line without byte order mark, NUL padding and line end, and what was removed in words ('' for nothing)."""
+    repairs = []
+    line = raw.strip(b"\r\n \t")
+    if line.startswith(_BOM):
+        line = line[len(_BOM) :]
+        repairs.append("a byte order mark before it")
+    stripped = line.strip(b"\x00\r\n \t")
+    if len(stripped) < len(line) and b"\x00" in line:
+        repairs.append(f"{line.count(0) - stripped.count(0)} NUL bytes around it")
+    return stripped, " and ".join(repairs)
+
+
+def _whole_settings(row: Row) -> dict[str, Any]:
+    """The flat settings, completed by what the record itself says; framework and compile are always the record's."""
+    said = {setting: row.values[column] for setting, column in SETTING_COLUMNS.items()}
+    return {**said, **row.settings, "framework": said["framework"], "compile": said["compile"]}
+
+
+def _typed(rows: list[dict[str, Any]], column: Column) -> Any:
+    values = [row[column.name] for row in rows]
+    if column.dtype == "float64":
+        return np.array([np.nan if value is None else value for value in values], dtype=float)
+    dtype: Any = column.dtype
+    return pd.array(values, dtype=dtype)

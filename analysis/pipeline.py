@@ -1,0 +1,48 @@
+"""The whole analysis, as a table of contents: journals → tables → figures → report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.figures.gallery import Drawing, draw_all
+from analysis.load import Journals, RequestError, read_journals
+from analysis.report import write_report
+from analysis.statistics import MARGIN
+from analysis.tables import Tables, build_tables, write_tables
+
+
+@dataclass
+class Analysis:
+    """One finished analysis: what was read, what came out, and where the report lies."""
+
+    journals: Journals
+    tables: Tables
+    drawings: list[Drawing]
+    report: Path
+
+
+def analyse(folders: list[Path], output: Path, margin: float = MARGIN) -> Analysis:
+    """Rebuild everything under `output` from the journals of `folders` alone.
+
+    Raises:
+        RequestError: a folder is missing or holds no journal.
+    """
+    journals = read_journals(folders)
+    tables = build_tables(journals, margin)
+    write_tables(journals, tables, output)
+    drawings = draw_all(tables, output / "figures")
+    report = write_report(journals, tables, drawings, output / "report.html")
+    return Analysis(journals, tables, drawings, report)
+
+
+def combined_folder(folders: list[Path]) -> Path:
+    """Where several studies are analysed together: beside the first, named after all.
+
+    Raises:
+        RequestError: that place is itself the folder of a study.
+    """
+    target = folders[0].parent / ("combined-" + "+".join(folder.name for folder in folders))
+    if (target / "journal").exists():
+        raise RequestError(f"{target} is the folder of a study: name another place with --output DIR.")
+    return target

@@ -1,0 +1,128 @@
+"""The statistics of comparisons: intervals, paired effects, multiplicity, equivalence, and the verdict in a word.
+
+One number per launch goes in: steps of one launch are not replicates (resampled against themselves they look different
+in three cases of four). All tests are on log-ratios, so that a/b and b/a give the same answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+#: Level of every test, and one minus the level of every interval.
+ALPHA = 0.05
+
+#: Half-width of "practically equal": ratios between 1/(1 + margin) and 1 + margin.
+MARGIN = 0.02
+
+#: Walsh averages are formed of at most this many values; more are thinned to evenly spaced order statistics.
+WALSH_LIMIT = 1000
+
+
+class Interval(NamedTuple):
+    """Arithmetic mean, its t interval (NaN when n < 2), standard deviation with n − 1 (NaN when n < 2), and n."""
+
+    mean: float
+    low: float
+    high: float
+    deviation: float
+    n: int
+
+
+class Effect(NamedTuple):
+    """Of paired log-ratios: interval on the log scale, Hodges–Lehmann estimate, two-sided p, equivalence (TOST) p."""
+
+    interval: Interval
+    hodges_lehmann: float
+    p: float
+    p_equivalence: float
+
+
+def t_interval(values: np.ndarray, alpha: float = ALPHA) -> Interval:
+    """Student's interval for the mean of independent values, shape (n,)."""
+    n = len(values)
+    if n == 0:
+        return Interval(math.nan, math.nan, math.nan, math.nan, 0)
+    mean = float(np.mean(values))
+    if n == 1:
+        return Interval(mean, math.nan, math.nan, math.nan, 1)
+    deviation = float(np.std(values, ddof=1))
+    half = float(stats.t.ppf(1 - alpha / 2, n - 1)) * deviation / math.sqrt(n)
+    return Interval(mean, mean - half, mean + half, deviation, n)
+
+
+def hodges_lehmann(values: np.ndarray) -> float:
+    """Median of all Walsh averages (x_i + x_j) / 2, i ≤ j (Hodges & Lehmann 1963); NaN for no values."""
+    ordered = np.sort(values)
+    if len(ordered) == 0:
+        return math.nan
+    if len(ordered) > WALSH_LIMIT:
+        ordered = ordered[np.linspace(0, len(ordered) - 1, WALSH_LIMIT).astype(int)]
+    first, second = np.triu_indices(len(ordered))
+    return float(np.median((ordered[first] + ordered[second]) / 2))
+
+
+def paired_effect(log_ratios: np.ndarray, margin: float = MARGIN) -> Effect:
+    """The effect of shape (n,) paired log-ratios; p values are NaN when n < 2.
+
+    Equivalence by two one-sided t tests (Schuirmann 1987) against ±log(1 + margin).
+    """
+    interval = t_interval(log_ratios)
+    if interval.n < 2:
+        return Effect(interval, hodges_lehmann(log_ratios), math.nan, math.nan)
+    error, freedom, bound = interval.deviation / math.sqrt(interval.n), interval.n - 1, math.log1p(margin)
+    p = 2 * _upper_tail(abs(interval.mean), error, freedom)
+    above = _upper_tail(interval.mean + bound, error, freedom)
+    below = _upper_tail(bound - interval.mean, error, freedom)
+    return Effect(interval, hodges_lehmann(log_ratios), min(p, 1.0), max(above, below))
+
+
+def _upper_tail(distance: float, error: float, freedom: int) -> float:
+    """P(T > distance/error). Without any spread the answer is certain: 0 beyond zero, 1 short of it, ½ on it."""
+    if error == 0:
+        return 0.5 if distance == 0 else float(distance < 0)
+    return float(stats.t.sf(distance / error, freedom))
+
+
+def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Holm's (1979) adjusted p values, same order; NaN stays NaN and does not count into the family."""
+    p = np.asarray(p_values, dtype=float)
+    adjusted = np.full(p.shape, math.nan)
+    tested = np.flatnonzero(~np.isnan(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    factors = len(order) - np.arange(len(order))
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p[order]), 1.0) if len(order) else 0.0
+    return adjusted
+
+
+def verdict(mean_log_ratio: float, n: int, p_holm: float, p_equivalence_holm: float) -> str:
+    """The comparison in a word: the test for a difference crossed with the test for equivalence."""
+    if n == 0:
+        return "NO COMMON BLOCK"
+    if n == 1:
+        return "n = 1: no interval"
+    different, equivalent = p_holm < ALPHA, p_equivalence_holm < ALPHA
+    if different and equivalent:
+        return "DIFFERENT BUT SMALL"
+    if different:
+        return "FASTER" if mean_log_ratio < 0 else "SLOWER"
+    return "EQUIVALENT" if equivalent else "UNDECIDED"
+
+
+def neighbour_log_ratio(first: np.ndarray, second: np.ndarray) -> float | None:
+    """Median log-ratio of windows measured in turn: each window of `first` with the nearest in time of `second`.
+
+    Both have shape (2, windows): start and seconds a step. None where the two did not run at the same time, as when one
+    of them was repeated alone later: their windows are then no neighbours.
+    """
+    if first[0, 0] > second[0, -1] or second[0, 0] > first[0, -1]:
+        return None
+    after = np.clip(np.searchsorted(second[0], first[0]), 1, max(second.shape[1] - 1, 1))
+    candidates = np.stack([after - 1, np.minimum(after, second.shape[1] - 1)])
+    nearest = np.abs(second[0][candidates] - first[0]).argmin(axis=0)
+    partner = candidates[nearest, np.arange(first.shape[1])]
+    return float(np.median(np.log(first[1] / second[1][partner])))

@@ -1,0 +1,129 @@
+"""All tables of an analysis, built in one place, and how they are written as CSV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import conditions, diagnostics, matching, pairs, progress
+from analysis.columns import HIDDEN
+from analysis.factors import differing, places, primary_settings
+from analysis.labels import condition_labels
+from analysis.load import Journals
+from analysis.pairing import find_pairs
+
+#: The `evidence` of trials that ran; everything else was only compiled.
+MEASURED = "measured"
+
+
+@dataclass
+class Tables:
+    """Everything that figures and reports show. `trials` and `conditions` are of measured trials, `compiled` the rest.
+
+    `labels` maps condition ids to names; `primary` are the settings of the factor whose levels are compared.
+    """
+
+    trials: pd.DataFrame
+    conditions: pd.DataFrame
+    pairs: pd.DataFrame
+    common_cells: pd.DataFrame
+    outcomes: pd.DataFrame
+    warnings: pd.DataFrame
+    match: pd.DataFrame
+    progress: pd.DataFrame
+    superseded: pd.DataFrame
+    bad_lines: pd.DataFrame
+    compiled: pd.DataFrame
+    labels: dict[str, str]
+    primary: tuple[str, ...]
+
+    @property
+    def mismatches(self) -> int:
+        """Number of pairs whose sides did not do the same work."""
+        return int((self.pairs["match"] == False).fillna(False).sum())  # noqa: E712 - missing is neither
+
+
+def build_tables(journals: Journals, margin: float) -> Tables:
+    """Journals → all tables. `margin` is the half-width of practical equality, as a ratio (0.02 for 2 %)."""
+    measured = journals.trials[journals.trials["evidence"] == MEASURED]
+    planned = journals.trials[journals.trials["evidence"] != MEASURED]
+    labels = _labels(journals, set(planned["condition_id"]) - set(measured["condition_id"]))
+    asked = {c: s for c, s in journals.conditions.items() if c not in set(planned["condition_id"])}
+    primary = primary_settings(journals.sessions, asked or journals.conditions)
+    found = find_pairs(measured, places(asked or journals.conditions, primary))
+    compared = pairs.pairs_table(found, measured, journals.evidence, margin)
+    matched = matching.match_table(found, measured, journals.evidence, primary)
+    compared = pairs.with_sentences(compared.join(matched[["match", "match_reason"]]))
+    return Tables(
+        trials=measured,
+        conditions=conditions.conditions_table(measured, journals.superseded, labels, list(journals.swept.values())),
+        pairs=compared,
+        common_cells=pairs.common_cells_table(compared),
+        outcomes=outcomes_table(journals.trials, labels),
+        warnings=diagnostics.warnings_table(measured, labels),
+        match=compared[["provenance_hash", "cell", "level_a", "level_b"]].join(matched),
+        progress=progress.progress_table(journals, labels),
+        superseded=superseded_table(journals.superseded, labels),
+        bad_lines=journals.bad_lines,
+        compiled=conditions.compiled_table(planned, labels),
+        labels=labels,
+        primary=primary,
+    )
+
+
+def outcomes_table(trials: pd.DataFrame, labels: dict[str, str]) -> pd.DataFrame:
+    """Every way in which trials of a condition ended, with its number: the answer to "what failed, where, why"."""
+    columns = ["provenance_hash", "condition_id", "evidence", "outcome", "phase", "reason", "outcome_text"]
+    table = trials.groupby(columns, sort=False, dropna=False).size().rename("trials_count").reset_index()
+    table.insert(2, "label", [labels[condition] for condition in table["condition_id"]])
+    return table
+
+
+def superseded_table(superseded: pd.DataFrame, labels: dict[str, str]) -> pd.DataFrame:
+    """The attempts that a later record of the same trial replaced, kept in sight."""
+    columns = ["trial_id", "provenance_hash", "condition_id", "block", "outcome", "phase", "reason", "outcome_text"]
+    table = superseded[columns].reset_index(drop=True)
+    return table.assign(label=[labels[condition] for condition in table["condition_id"]])
+
+
+def _labels(journals: Journals, compiled: set[str]) -> dict[str, str]:
+    """Names of all conditions; measured and compiled ones are told apart by different settings."""
+    groups = [
+        {c: s for c, s in journals.conditions.items() if c not in compiled},
+        {c: s for c, s in journals.conditions.items() if c in compiled},
+    ]
+    return {c: label for group in groups for c, label in condition_labels(group, differing(group)).items()}
+
+
+def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:
+    """trials.csv and tables/*.csv under `folder`. Tables of an earlier analysis that no longer exist are removed."""
+    target = folder / "tables"
+    target.mkdir(parents=True, exist_ok=True)
+    for stale in target.glob("*.csv"):
+        stale.unlink()
+    write_csv(journals.trials.drop(columns=[column.name for column in HIDDEN]), folder / "trials.csv")
+    names = [
+        "conditions",
+        "pairs",
+        "common_cells",
+        "outcomes",
+        "warnings",
+        "match",
+        "progress",
+        "superseded",
+        "bad_lines",
+    ]
+    for name in [*names, *(["compiled"] if len(tables.compiled) else [])]:
+        write_csv(getattr(tables, name), target / f"{name}.csv")
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """A CSV as UTF-8: missing is empty, booleans are true and false, floats are written so that they read back exactly.
+
+    Read it with `keep_default_na=False` for the columns of names: a level may be called None, null or NA.
+    """
+    flags = [name for name in table.columns if table[name].dtype in ("boolean", "bool")]
+    shown = table.assign(**{name: table[name].map({True: "true", False: "false"}) for name in flags})
+    shown.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")

@@ -1,0 +1,113 @@
+"""What the protocol asks of a framework. Arrays are opaque here: only a framework's own file touches them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from runners.records import Quantity, Scalar, TrialSpec
+
+#: The arrays of one side of a step, by name: `np.ndarray`s on a page, the framework's own arrays once placed.
+Tree = dict[str, Any]
+#: A page's step: pure, (state, batch) → (new state, loss), the loss a float32 scalar.
+PageStep = Callable[[Tree, Tree], tuple[Tree, Any]]
+
+
+@dataclass
+class Program:
+    """A compiled step, bound to its batch.
+
+    `step(state)` gives (new state, loss) and may return before the work is done; the state given to it is consumed.
+    `traces()` counts how often Python ran the page's step, which is once per trace. Seconds are None where the
+    framework cannot tell a stage apart; `first_call_compiles` says that the first step holds compilation.
+    """
+
+    step: Callable[[Tree], tuple[Tree, Any]]
+    traces: Callable[[], int]
+    trace_seconds: float
+    lower_seconds: float | None = None
+    compile_seconds: float | None = None
+    first_call_compiles: bool = False
+
+
+class FrameworkRunner(ABC):
+    """One framework in one process. The calls come in the order in which they stand here."""
+
+    name: str
+    distributions: tuple[str, ...]
+
+    def versions(self) -> dict[str, str]:
+        """Versions by distribution, read from the installation so that nothing more is imported."""
+        installed = {
+            distribution.metadata["Name"].lower().replace("_", "-"): distribution.version
+            for distribution in importlib.metadata.distributions()
+        }
+        found = {name: installed[name] for name in self.distributions if name in installed}
+        return {"framework": next(iter(found.values()), "unknown"), **found}
+
+    @abstractmethod
+    def has_backend(self) -> bool:
+        """Whether this process holds a backend already: then it must not be forked any more."""
+
+    @abstractmethod
+    def open_device(self, spec: TrialSpec) -> None:
+        """Apply precision and allocation calls, then create the backend. `TrialFault` where the device is absent."""
+
+    @abstractmethod
+    def knobs(self) -> dict[str, Scalar]:
+        """The settings that change what is compared: precision, threads, library switches."""
+
+    @abstractmethod
+    def allocator_readings(self) -> dict[str, Scalar]:
+        """What the device allocator tells of itself, for `probes.allocation` to judge. Leaves no mark on the peak."""
+
+    @abstractmethod
+    def place(self, array: np.ndarray, *, in_place: bool) -> Any:
+        """A device copy of `array` that shares no memory with it; `in_place`: one that a step will overwrite.
+
+        Raises `TrialFault` (unavailable) where the copy lives on another platform than the one asked for.
+        """
+
+    @abstractmethod
+    def compile(self, step: PageStep, state: Tree, batch: Tree, *, donate: bool) -> Program:
+        """Compile the page's step. `donate`: the old state's memory becomes the new state's."""
+
+    @abstractmethod
+    def build_fence(self) -> Callable[[Tree, Any], float]:
+        """A compiled function (state, loss) → a number that depends on every output, fetched to the host."""
+
+    @abstractmethod
+    def synchronise(self, state: Tree, loss: Any) -> None:
+        """Return when every array of the step's output exists."""
+
+    @abstractmethod
+    def device_memory(self) -> dict[str, Quantity]:
+        """device_live_peak and device_pool_peak; a statistic that is not collected is None, never 0."""
+
+
+def counting(step: PageStep) -> tuple[PageStep, Callable[[], int]]:
+    """`step`, and how often Python has run it: a compiled step's body runs only while it is traced."""
+    runs = 0
+
+    def counted(state: Tree, batch: Tree) -> tuple[Tree, Any]:
+        nonlocal runs
+        runs += 1
+        return step(state, batch)
+
+    return counted, lambda: runs
+
+
+def shared_knobs() -> dict[str, Scalar]:
+    """The settings of the process that reach every framework alike."""
+    return {
+        "cpu_count": len(os.sched_getaffinity(0)),
+        "xla_flags": os.environ.get("XLA_FLAGS"),
+        "ld_preload": os.environ.get("LD_PRELOAD"),
+        "glibc_tunables": os.environ.get("GLIBC_TUNABLES"),
+    }

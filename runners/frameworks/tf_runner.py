@@ -1,0 +1,177 @@
+"""TensorFlow: one `tf.function` over variables. Importing this file imports TensorFlow and creates no context."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from runners.faults import TrialFault
+from runners.frameworks.base import FrameworkRunner, PageStep, Program, Tree, counting, shared_knobs
+from runners.records import Quantity, Scalar, TrialSpec
+
+# TensorFlow imports JAX where it is installed: 130 MB that belong to the other framework. None makes that import fail,
+# which TensorFlow takes for "not installed".
+sys.modules["jax"] = None  # type: ignore[assignment]
+
+import tensorflow as tf  # noqa: E402
+from tensorflow.python.eager import context  # noqa: E402 - tells whether a context exists without creating one
+
+#: Sizes in bytes that tell pools apart: BFC serves both, the oneDNN pool only what is 256 KiB or more.
+SMALL_BYTES, LARGE_BYTES = 1_000, 300_000
+
+
+class Runner(FrameworkRunner):
+    """One trial on TensorFlow; `framework.compile` is xla (`jit_compile=True`) or graph."""
+
+    name = "tf"
+    distributions = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "keras")
+
+    def has_backend(self) -> bool:
+        existing = context.context_safe()
+        return existing is not None and existing._initialized
+
+    def open_device(self, spec: TrialSpec) -> None:
+        """Precision, threads and allocation calls first: all of them are refused once the context exists."""
+        self._jit_compile = {"xla": True, "graph": False}[spec.framework.compile]
+        self._kind = spec.device.kind
+        _set_precision(spec.workload.precision)
+        if self._kind == "cpu":
+            tf.config.set_visible_devices([], "GPU")
+        physical = tf.config.list_physical_devices(self._kind.upper())
+        if not physical:
+            raise TrialFault(
+                "unavailable",
+                "device absent",
+                f"TensorFlow {tf.__version__} lists no {self._kind.upper()}; it lists "
+                f"{[device.name for device in tf.config.list_physical_devices()]}. Use a machine that has one, and a "
+                "TensorFlow built for it.",
+            )
+        self._device = f"{self._kind.upper()}:0"
+        _apply_calls(physical[0], dict(spec.allocation.calls))
+        self._require_platform(tf.zeros(()).device)
+
+    def knobs(self) -> dict[str, Scalar]:
+        """0 threads means TensorFlow's own choice, which is one per CPU of the affinity mask."""
+        return {
+            **shared_knobs(),
+            "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
+            "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
+            "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+            "jit_compile": self._jit_compile,
+            "onednn_environment": os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
+        }
+
+    def allocator_readings(self) -> dict[str, Scalar]:
+        """How the bytes in use rise as single buffers of known size are taken; `Empty` allocates exactly one buffer."""
+        before = self._statistics()
+        if before is None:
+            return {"statistics": "none"}
+        held, current = [], [before["current"]]
+        for size in (SMALL_BYTES, LARGE_BYTES):
+            held.append(tf.raw_ops.Empty(shape=[size], dtype=tf.uint8))
+            current.append(self._bytes_in_use())
+        small, large = np.diff(current).tolist()
+        del held
+        tf.config.experimental.reset_memory_stats(self._device)
+        counted = "counted" if current[-1] > 0 else "zero"
+        return {"statistics": counted, "small_raised_bytes": small, "large_raised_bytes": large}
+
+    def place(self, array: np.ndarray, *, in_place: bool) -> Any:
+        placed = tf.Variable(array) if in_place else tf.constant(array)
+        self._require_platform(placed.device)
+        return placed
+
+    def compile(self, step: PageStep, state: Tree, batch: Tree, *, donate: bool) -> Program:
+        """Trace only; XLA and Grappler work inside the first call. A donated state is variables, updated in place."""
+        counted, traces = counting(step)
+        build = _in_place_step if donate else _returning_step
+        began = time.monotonic()
+        bound = build(counted, state, batch, jit_compile=self._jit_compile)
+        return Program(bound, traces, time.monotonic() - began, first_call_compiles=True)
+
+    def build_fence(self) -> Callable[[Tree, Any], float]:
+        @tf.function(autograph=False, jit_compile=self._jit_compile)
+        def fence(state: Tree, loss: tf.Tensor) -> tf.Tensor:
+            return tf.add_n([loss, *(tf.cast(tf.reshape(leaf, [-1])[0], tf.float32) for leaf in state.values())])
+
+        return lambda state, loss: float(fence(state, loss))
+
+    def synchronise(self, state: Tree, loss: Any) -> None:  # noqa: ARG002 - TensorFlow waits for devices, not for arrays
+        tf.test.experimental.sync_devices()
+
+    def device_memory(self) -> dict[str, Quantity]:
+        statistics = self._statistics()
+        peak = statistics["peak"] if statistics else 0
+        source = f"tf.config.experimental.get_memory_info({self._device!r})['peak']"
+        live = Quantity(peak, source, 0) if peak else Quantity(None, f"{source} is not collected by this allocator")
+        return {
+            "device_live_peak": live,
+            "device_pool_peak": Quantity(None, "TensorFlow does not tell its pool's size"),
+        }
+
+    def _statistics(self) -> dict[str, int] | None:
+        """Bytes in use now and at most, or None where this allocator has no statistics (a ValueError)."""
+        try:
+            return tf.config.experimental.get_memory_info(self._device)
+        except ValueError:
+            return None
+
+    def _bytes_in_use(self) -> int:
+        return (self._statistics() or {"current": 0})["current"]
+
+    def _require_platform(self, found: str) -> None:
+        if not found.endswith(self._device):
+            raise TrialFault(
+                "unavailable",
+                "wrong platform",
+                f"the trial asks for device={self._kind}, but TensorFlow put a tensor on {found!r}. "
+                "Install a TensorFlow built for that device, or choose another device.",
+            )
+
+
+def _set_precision(precision: str) -> None:
+    if precision == "bfloat16":
+        raise TrialFault(
+            "not_applicable",
+            "precision not offered",
+            "TensorFlow has no bfloat16 precision for float32 products; use workload.precision=float32 or tf32.",
+        )
+    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+
+
+def _apply_calls(device: Any, calls: dict[str, Scalar]) -> None:
+    """The allocation mode's API settings: `memory_growth` (bool) and `memory_limit_mib` (MiB, reserved whole)."""
+    growth, limit_mib = calls.pop("memory_growth", None), calls.pop("memory_limit_mib", None)
+    if calls:
+        raise TrialFault("config", "unknown allocation call", f"TensorFlow knows no allocation call {sorted(calls)}")
+    try:
+        if growth is not None:
+            tf.config.experimental.set_memory_growth(device, bool(growth))
+        if limit_mib is not None:
+            limits = [tf.config.LogicalDeviceConfiguration(memory_limit=limit_mib)]
+            tf.config.set_logical_device_configuration(device, limits)
+    except ValueError as error:
+        raise TrialFault("not_applicable", "allocation call refused", f"{device.name}: {error}") from error
+
+
+def _in_place_step(step: PageStep, variables: Tree, batch: Tree, *, jit_compile: bool) -> Callable[[Tree], Any]:
+    @tf.function(autograph=False, jit_compile=jit_compile)
+    def update(batch: Tree) -> tf.Tensor:
+        new_state, loss = step({name: variable.read_value() for name, variable in variables.items()}, batch)
+        for name, variable in variables.items():
+            variable.assign(new_state[name], read_value=False)
+        return loss
+
+    update.get_concrete_function(batch)
+    return lambda state: (state, update(batch))
+
+
+def _returning_step(step: PageStep, state: Tree, batch: Tree, *, jit_compile: bool) -> Callable[[Tree], Any]:
+    compiled = tf.function(step, autograph=False, jit_compile=jit_compile)
+    compiled.get_concrete_function(state, batch)
+    return lambda state: compiled(state, batch)
