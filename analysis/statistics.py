@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 #: Level of every test, and one minus the level of every interval.
 ALPHA = 0.05
@@ -51,7 +51,7 @@ def t_interval(values: np.ndarray, alpha: float = ALPHA) -> Interval:
     if n == 1:
         return Interval(mean, math.nan, math.nan, math.nan, 1)
     deviation = float(np.std(values, ddof=1))
-    half = float(stats.t.ppf(1 - alpha / 2, n - 1)) * deviation / math.sqrt(n)
+    half = float(special.stdtrit(n - 1, 1 - alpha / 2)) * deviation / math.sqrt(n)
     return Interval(mean, mean - half, mean + half, deviation, n)
 
 
@@ -85,7 +85,7 @@ def _upper_tail(distance: float, error: float, freedom: int) -> float:
     """P(T > distance/error). Without any spread the answer is certain: 0 beyond zero, 1 short of it, ½ on it."""
     if error == 0:
         return 0.5 if distance == 0 else float(distance < 0)
-    return float(stats.t.sf(distance / error, freedom))
+    return float(special.stdtr(freedom, -distance / error))
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ Units stand in the names: `_bytes` are integers, `_seconds` are floats. None mea
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -81,12 +82,36 @@ class FrameworkSpec:
 
 
 @dataclass(frozen=True)
+class ChipSpec:
+    """A chip's data sheet and how its compiler is told of it. All figures are per chip, but for `usable_bytes`.
+
+    `platform` is tpu or cuda; `topology` names the TPU topology that is compiled for. A chip counts as
+    `devices_per_chip` devices, and a trial uses one device: `usable_bytes` is what the compiler grants one device.
+    `peak_flops` maps a number format to FLOP/s; `gpu_target` holds the figures of XLA's GPU target by their XLA names.
+    """
+
+    name: str
+    platform: str
+    topology: str = ""
+    devices_per_chip: int = 1
+    memory_bytes: int = 0
+    usable_bytes: int = 0
+    bandwidth_bytes_per_second: float = 0.0
+    peak_flops: dict[str, float] = field(default_factory=dict)
+    gpu_target: dict[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class DeviceSpec:
-    """`kind` is cpu, gpu or tpu; `cpus` are the CPU numbers the whole trial is bound to (None: as inherited)."""
+    """`kind` is cpu, gpu or tpu; `cpus` are the CPU numbers the whole trial is bound to (None: as inherited).
+
+    `sheet` is the chip's data sheet, where a named chip is meant (always for compiled evidence, but for the CPU).
+    """
 
     kind: str
     chip: str | None = None
     cpus: tuple[int, ...] | None = None
+    sheet: ChipSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +132,12 @@ class AllocationSpec:
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """A workload page and its sizes. `shape` holds every dimension by name, resolved for the chosen size."""
+    """A workload page and its sizes. `shape` holds every dimension by name, resolved for the chosen size.
+
+    `mode` is train or infer (None: the page has one step only). `path` is the user's own page, relative to the folder
+    that the study runs in. `model` names a Keras model. `tracing` is how a step meets changing shapes: each_shape,
+    reduce_retracing or signature (None: its shapes do not change).
+    """
 
     name: str
     size: str
@@ -116,6 +146,10 @@ class WorkloadSpec:
     shape: dict[str, int] = field(default_factory=dict)
     donate: bool = True
     precision: str = "float32"
+    mode: str | None = None
+    path: str | None = None
+    model: str | None = None
+    tracing: str | None = None
 
 
 @dataclass(frozen=True)
@@ -175,7 +209,8 @@ class Timings:
     `compile_method` says how `compile_seconds` was obtained: `ahead_of_time` (trace, lower and compile timed apart) or
     `first_minus_second_call` (trace, and the first call less the second). `first_step_seconds` runs from the request to
     trace until the first step's results exist, and is comparable across frameworks. `window_start_seconds` are clock
-    readings, comparable between processes of one machine only.
+    readings, comparable between processes of one machine only. `retrace_seconds` has one entry for each batch of a
+    workload whose batches change shape: what a step took the first time a batch came round, less the second time.
     """
 
     phase_start_seconds: dict[str, float] = field(default_factory=dict)
@@ -188,6 +223,7 @@ class Timings:
     first_step_seconds: float | None = None
     warmup_step_seconds: list[float] = field(default_factory=list)
     steady: bool | None = None
+    retrace_seconds: list[float] = field(default_factory=list)
     steps_per_window: int | None = None
     window_seconds: list[float] = field(default_factory=list)
     window_start_seconds: list[float] = field(default_factory=list)
@@ -209,11 +245,17 @@ class AllocationResult:
 
 @dataclass
 class Counts:
-    """What the workload says of itself (`own_*`, per step) and how often the framework traced it."""
+    """What the workload says of itself (`own_*`, per step) and how often the framework traced it.
+
+    `own_matrix_flops` is the part of `own_flops` in products of matrices and convolutions; `traced_matrix_flops` is
+    what the framework's trace of the step holds of these, counting only what depends on an input and reaches an output.
+    """
 
     traces: int | None = None
     parameters: int | None = None
     own_flops: int | None = None
+    own_matrix_flops: int | None = None
+    traced_matrix_flops: int | None = None
     own_bytes: int | None = None
     examples_per_step: int | None = None
 
@@ -251,8 +293,27 @@ class TrialReport:
 
 
 @dataclass
+class Buffer:
+    """One buffer of a plan: the instruction that defines it, its bytes, and what it is for (argument, temp …)."""
+
+    name: str
+    bytes: int
+    kind: str = ""
+
+
+@dataclass
 class Plan:
-    """The compiler's plan of one step, in bytes; every field None where this compiler does not say."""
+    """The compiler's plan of one step on one device, in bytes; every field None where this compiler does not say.
+
+    `peak_bytes` is one definition for every compiler: argument + output − alias + temp + code. `raw` keeps the
+    compiler's own fields. `flops` and `bytes_accessed` come from XLA's cost analysis of the module that `flops_source`
+    names (a loop's body counts once there); `lowered_flops` is that analysis of the lowered module; `matrix_flops`
+    counts the lowered module's products and convolutions alone, taps inside the input only, loops × trip count.
+    `predicted_step_seconds` is a roofline over the chip's data sheet, never a measurement; `predicted_bound` says which
+    side of it binds. `live_bytes` is the timeline of live bytes over the module's schedule, at most some hundred points.
+    `bridge` says what lowered the step; `target` and `compiler` what it was compiled for and by; `module_hash` is the
+    hash of the canonical HLO text; `cached` says that the plan was compiled earlier, in `compile_seconds`.
+    """
 
     argument_bytes: int | None = None
     output_bytes: int | None = None
@@ -265,6 +326,21 @@ class Plan:
     predicted_step_seconds: float | None = None
     usable_bytes: int | None = None
     fits: bool | None = None
+    margin_bytes: int | None = None
+    flops_source: str | None = None
+    lowered_flops: float | None = None
+    matrix_flops: int | None = None
+    predicted_bound: str | None = None
+    live_bytes: list[int] | None = None
+    live_bytes_source: str = ""
+    largest_buffers: list[Buffer] | None = None
+    raw: dict[str, Scalar] = field(default_factory=dict)
+    bridge: str = ""
+    target: str = ""
+    compiler: str = ""
+    module_hash: str = ""
+    compile_seconds: float | None = None
+    cached: bool = False
 
 
 @dataclass
@@ -373,6 +449,11 @@ def report_from_dict(body: dict[str, Any]) -> TrialReport:
     return _build(TrialReport, body)
 
 
+def plan_from_dict(body: dict[str, Any]) -> Plan:
+    """A `Plan` from its plain form. Raises `RecordError` where a field is unknown."""
+    return _build(Plan, body)
+
+
 def _expect(body: dict[str, Any], kind: str, version: Any) -> None:
     if body.get("kind") != kind:
         raise RecordError(f"a line of kind {body.get('kind')!r}, not {kind!r}")
@@ -424,7 +505,7 @@ def _build(target: Any, value: Any) -> Any:
 def _build_dataclass(target: Any, value: Any) -> Any:
     if not isinstance(value, dict):
         raise RecordError(f"{target.__name__} needs an object, found {value!r}")
-    hints = typing.get_type_hints(target)
+    hints = _hints(target)
     unknown = sorted(set(value) - set(hints))
     if unknown:
         raise RecordError(f"{target.__name__} has no field {', '.join(unknown)}")
@@ -432,6 +513,11 @@ def _build_dataclass(target: Any, value: Any) -> Any:
         return target(**{key: _build(hints[key], item) for key, item in value.items()})
     except (TypeError, ValueError) as error:
         raise RecordError(f"{target.__name__}: {error}") from None
+
+
+@functools.cache
+def _hints(target: Any) -> dict[str, Any]:
+    return typing.get_type_hints(target)
 
 
 def _build_union(arguments: tuple[Any, ...], value: Any) -> Any:

@@ -16,7 +16,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from runners.records import DeviceSpec, FrameworkSpec, ProtocolSpec, Scalar, WorkloadSpec
+from runners.records import ChipSpec, DeviceSpec, FrameworkSpec, ProtocolSpec, Scalar, WorkloadSpec
+from study import chips
 from study.errors import RequestError
 from study.schema import GROUPS, Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
 
@@ -80,7 +81,9 @@ def condition_from(config: DictConfig) -> Condition:
     settings = _typed(config)
     allocation = _allocation(settings.allocation)
     workload = _workload(settings.workload)
-    device = DeviceSpec(settings.device.kind.value, _chip(settings), _cpus(settings.device.cpus))
+    kind = settings.device.kind.value
+    sheet = chips.sheet(settings.chip, kind, settings.evidence)
+    device = DeviceSpec(kind, _chip(settings, sheet), _cpus(settings.device.cpus), sheet)
     framework = FrameworkSpec(settings.framework.name, settings.framework.compile, _python(settings.framework.python))
     protocol = _protocol(settings.protocol, device.kind)
     condition = Condition(
@@ -172,7 +175,10 @@ def _workload(workload: Workload) -> WorkloadSpec:
     )
 
 
-def _chip(settings: Settings) -> str | None:
+def _chip(settings: Settings, sheet: ChipSpec | None) -> str | None:
+    """The chip's name for the table: none for a CPU, and `auto` only where a chip of unknown name will be measured."""
+    if sheet is not None:
+        return sheet.name
     return None if settings.device.kind.value == "cpu" else settings.chip.name
 
 

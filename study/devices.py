@@ -29,6 +29,15 @@ def absence(device: str) -> str | None:
     return None
 
 
+def model_names(device: str) -> list[str]:
+    """How the machine names its chips: an NVIDIA driver by model, the PCI bus by a TPU's device id. Empty: none found."""
+    if device == "gpu":
+        texts = [path.read_text() for path in Path("/proc/driver/nvidia/gpus").glob("*/information")]
+        lines = [line.partition(":") for text in texts for line in text.splitlines()]
+        return [value.strip() for key, _, value in lines if key == "Model"]
+    return [(vendor.parent / "device").read_text().strip() for vendor in _google_vendors()]
+
+
 def missing_framework(name: str) -> str | None:
     """The pip line that brings a framework this interpreter lacks, as a sentence, or None where it is installed."""
     module = MODULES.get(name)
@@ -63,7 +72,11 @@ def total_memory_bytes(device: str) -> int | None:
 
 
 def _tpu_nodes() -> list[Path]:
-    vendors = Path("/sys/bus/pci/devices").glob("*/vendor")
-    google = [path for path in vendors if path.read_text().strip() == "0x1ae0"]
+    google = _google_vendors()
     nodes = list(Path("/dev").glob("accel*"))
     return nodes or (google if Path("/dev/vfio").exists() else [])
+
+
+def _google_vendors() -> list[Path]:
+    vendors = Path("/sys/bus/pci/devices").glob("*/vendor")
+    return [path for path in vendors if path.read_text().strip() == "0x1ae0"]

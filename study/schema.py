@@ -78,7 +78,18 @@ class Device:
 
 @dataclass
 class Chip:
-    name: str = setting("auto", "auto = the chip that is found")
+    """A data sheet, per chip; `usable_bytes` per device. A chip counts as `devices_per_chip` devices to its compiler."""
+
+    name: str = setting("auto", "auto = the chip that is found, else v5e (tpu) or h100 (gpu)")
+    device: Optional[DeviceKind] = setting(None, "the device this is a chip of; null = any")
+    topology: str = setting("", "the TPU topology that is compiled for, by libtpu's name")
+    devices_per_chip: int = setting(1, "devices that the compiler lists for one chip", "devices")
+    memory_bytes: int = setting(0, "memory of the chip", "bytes")
+    usable_bytes: int = setting(0, "what the compiler grants one device", "bytes")
+    bandwidth_bytes_per_second: float = setting(0.0, "peak memory bandwidth of the chip", "bytes/s")
+    peak_flops: dict[str, float] = setting({}, "peak rate of the chip by number format", "FLOP/s")
+    gpu_target: dict[str, Any] = setting({}, "figures of XLA's GPU target, by their XLA names")
+    found_as: list[str] = setting([], "how the machine names it: the driver's model name, or a PCI device id")
 
 
 @dataclass

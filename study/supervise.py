@@ -81,6 +81,7 @@ class Live:
     failure: dict[str, Any] | None = None
     wants_turn: bool = False
     done: bool = False
+    phase_starts: dict[str, float] = field(default_factory=dict)
     strays: set[int] = field(default_factory=set)
     expired: str | None = None
     protocol_error: str | None = None
@@ -138,7 +139,8 @@ class Supervisor:
         self._watcher.phase(spec, Phase.LAUNCH)
         with child_ends(spec, self._logs) as (ends, pipes):
             os.set_blocking(pipes.events, False)
-            live = Live(spec, self._starter.start(spec, ends), pipes, self._logs)
+            requested = time.monotonic()
+            live = Live(spec, self._starter.start(spec, ends), pipes, self._logs, started=requested)
         _tell(live, encode_line(spec).encode())
         return live
 
@@ -188,6 +190,7 @@ class Supervisor:
             match event.get("event"):
                 case "phase":
                     live.phase = Phase(event["phase"])
+                    live.phase_starts[live.phase.value] = float(event["at_seconds"])
                     self._watcher.phase(live.spec, live.phase)
                 case "turn":
                     live.wants_turn = True
@@ -212,6 +215,7 @@ class Supervisor:
 
     def _record(self, live: Live, leftovers: int) -> TrialRecord:
         trial_id = live.spec.trial_id
+        live.report.timings.phase_start_seconds = {Phase.LAUNCH.value: live.started, **live.phase_starts}
         warning = self._starter.warnings.get(trial_id)
         if warning is not None:
             live.report.warnings.append(warning)

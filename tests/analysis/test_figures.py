@@ -1,0 +1,185 @@
+"""Figures: that they can be read with 2 and with 30 conditions, say n and failures, and come out the same twice."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import ModuleType
+
+import matplotlib as mpl
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from analysis.figures import gallery, style
+from analysis.figures.launches import shown_conditions
+from analysis.load import read_journals
+from analysis.tables import Tables, build_tables
+from tests.analysis import records_factory as factory
+
+MODULES = {module.__name__.rpartition(".")[2]: module for module in gallery.discover()}
+
+
+def tables_of(folder: Path) -> Tables:
+    return build_tables(read_journals([folder]), 0.02)
+
+
+def study_of(folder: Path, sizes: int, frameworks: tuple[str, ...] = ("jax", "tf"), blocks: int = 4) -> Tables:
+    conditions = [
+        factory.condition(name, workload__batch_size=2**size, allocation="a rather long allocation mode name")
+        for size in range(sizes)
+        for name in frameworks
+    ]
+    trials = [
+        factory.trial(
+            one, b, 0.001 * (n + 1) * (1 + 0.01 * b), outcome="oom" if n % 7 == 6 and b < 2 else "ok", device_mib=9
+        )
+        for b in range(blocks)
+        for n, one in enumerate(conditions)
+    ]
+    return tables_of(factory.write(folder / "s", factory.session(conditions, blocks), *trials))
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Figure]:
+    figures = {}
+    for count, sizes, names in ((2, 1, ("jax", "tf")), (30, 10, ("jax", "tf", "tf_graph"))):
+        tables = study_of(tmp_path_factory.mktemp(f"n{count}"), sizes, names)
+        for name, module in MODULES.items():
+            figures[name, count] = gallery.draw(module, tables)
+    return figures
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def boxes(texts: list[Text], figure: Figure) -> list[object]:
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    return [t.get_window_extent(renderer) for t in texts if t.get_visible() and t.get_text()]
+
+
+def test_the_expected_figures_exist() -> None:
+    assert list(MODULES) == ["ratios", "step_time", "throughput", "memory", "compile_time", "blocks", "outcomes"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("count", [2, 30])
+def test_no_two_labels_overlap(drawn: dict[tuple[str, int], Figure], name: str, count: int) -> None:
+    figure = drawn[name, count]
+    with style.applied():
+        figure.draw_without_rendering()
+    for axis in figure.axes:
+        low, high = sorted(axis.get_xlim())
+        ticks = [t for t, place in zip(axis.get_xticklabels(), axis.get_xticks(), strict=True) if low <= place <= high]
+        legend = [axis.get_legend()] if axis.get_legend() else []
+        legend_texts = [text for each in legend for text in each.get_texts()]
+        for group in (ticks, axis.get_yticklabels(), axis.texts, [*axis.texts[:1], *legend_texts]):
+            for one, other in itertools.combinations(boxes(group, figure), 2):
+                assert not one.shrunk(0.98, 0.98).overlaps(other.shrunk(0.98, 0.98)), (name, count)  # type: ignore[attr-defined]
+        everything = boxes([*ticks, *axis.get_yticklabels()], figure)
+        assert everything, "an axis without any label"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_question_is_the_title(drawn: dict[tuple[str, int], Figure], name: str) -> None:
+    assert MODULES[name].QUESTION in texts(drawn[name, 2])
+    assert MODULES[name].QUESTION.endswith("?")
+
+
+def test_height_grows_with_the_rows(drawn: dict[tuple[str, int], Figure]) -> None:
+    assert drawn["step_time", 30].get_figheight() > 4 * drawn["step_time", 2].get_figheight()
+
+
+def test_failures_are_drawn_with_the_word(drawn: dict[tuple[str, int], Figure]) -> None:
+    assert "n = 2  ✕ 2 oom" in texts(drawn["step_time", 30])
+    assert "oom" in texts(drawn["outcomes", 30])
+
+
+def test_one_launch_has_no_interval(tmp_path: Path) -> None:
+    """Case 31, in the picture: the mean alone is drawn, and n = 1 is said."""
+    figure = gallery.draw(MODULES["step_time"], study_of(tmp_path, 1, ("jax",), blocks=1))
+    assert "n = 1: no interval" in texts(figure)
+    assert [len(line.get_xdata()) for line in figure.axes[0].lines] == [1]
+
+
+def test_a_condition_that_always_failed_keeps_its_row(tmp_path: Path) -> None:
+    conditions = [factory.condition("jax"), factory.condition("tf")]
+    folder = factory.study(tmp_path / "s", conditions, lambda number, _: None if number else 0.01)
+    figure = gallery.draw(MODULES["step_time"], tables_of(folder))
+    assert "✕ 3 oom" in texts(figure)
+    assert [line.get_marker() for line in figure.axes[0].lines].count("x") == 1
+
+
+def test_frameworks_keep_their_colours() -> None:
+    assert style.colour("jax") == "#0072B2" and style.colour("tf") == "#D55E00"
+    assert len({style.colour(name) for name in ("jax", "tf", "tf_graph")}) == 3
+    assert style.colour("another/jit") == style.colour("another/jit")
+
+
+def test_mean_of_one_and_a_hundred_is_drawn_where_it_is(tmp_path: Path) -> None:
+    """Case 34: on a log axis the diamond stands at 50.5 ms, not at 10."""
+    folder = factory.study(tmp_path / "s", [factory.condition()], lambda _, block: (0.001, 0.1)[block], blocks=2)
+    axis = gallery.draw(MODULES["step_time"], tables_of(folder)).axes[0]
+    assert axis.get_xscale() == "log"
+    assert [line.get_xdata()[0] for line in axis.lines if line.get_marker() == "D"] == pytest.approx([50.5])
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_to_draw_is_said(tmp_path: Path, name: str) -> None:
+    tables = tables_of(factory.write(tmp_path / "s", factory.session([factory.condition()])))
+    assert gallery.missing_data(MODULES[name], tables).startswith("there are no ")
+
+
+def test_a_missing_quantity_skips_its_figure(tmp_path: Path) -> None:
+    trial = factory.trial(factory.condition(), 0, 0.01, host_mib=None, compile_seconds=None)
+    tables = tables_of(factory.write(tmp_path / "s", factory.session([factory.condition()], 1), trial))
+    drawings = {drawing.name: drawing for drawing in gallery.draw_all(tables, tmp_path / "figures")}
+    assert drawings["memory"].skipped == "no row of conditions has host_peak_above_baseline_median_bytes"
+    assert drawings["compile_time"].skipped and drawings["compile_time"].svg is None
+    assert drawings["ratios"].skipped == "there are no pairs"
+    saved = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    names = ("blocks", "outcomes", "step_time", "throughput")
+    assert saved == sorted(f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "png"))
+
+
+def test_figures_are_the_same_bytes_twice_and_stale_ones_go(tmp_path: Path) -> None:
+    tables = study_of(tmp_path, 1)
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "stale.svg").write_text("old")
+    contents = []
+    for _ in range(2):
+        gallery.draw_all(tables, tmp_path / "figures")
+        contents.append({path.name: path.read_bytes() for path in (tmp_path / "figures").iterdir()})
+    assert contents[0] == contents[1]
+    assert "stale.svg" not in contents[0]
+
+
+def test_drawing_leaves_the_global_style_alone(tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    gallery.draw(MODULES["step_time"], study_of(tmp_path, 1))
+    assert dict(mpl.rcParams) == before
+
+
+def test_too_many_rows_are_left_out_and_counted(tmp_path: Path) -> None:
+    tables = study_of(tmp_path, 30, blocks=1)
+    rows, said = shown_conditions(tables.conditions, "step_seconds_mean")
+    assert len(rows) == style.MOST_ROWS
+    assert f"{style.MOST_ROWS} of 60 rows are drawn" in said
+    assert any(f"{style.MOST_ROWS} of 60 rows" in text.replace("\n", " ") for text in texts(draw_step(tables)))
+
+
+def draw_step(tables: Tables) -> Figure:
+    module: ModuleType = MODULES["step_time"]
+    return gallery.draw(module, tables)
+
+
+def test_labels_that_the_font_lacks_are_spelled_out() -> None:
+    assert style.wrapped("モデル $x$ · é") == "U+30E2U+30C7U+30EB $x$ · é"
+
+
+def test_labels_break_between_settings() -> None:
+    assert (
+        style.wrapped("tf_graph · default · batch_size 128 · width 4096")
+        == "tf_graph · default · batch_size 128\n· width 4096"
+    )
