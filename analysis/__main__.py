@@ -1,5 +1,7 @@
 """`python -m analysis outputs/NAME [outputs/OTHER …]`: rebuild tables, figures and report from the journals.
 
+`python -m analysis compare outputs/A outputs/B` sets two studies side by side (`analysis.compare`).
+
 Exit status: 0; 1 when a pair of conditions did not do the same work; 2 when the request is wrong.
 """
 
@@ -12,6 +14,11 @@ from pathlib import Path
 
 def main(arguments: list[str] | None = None) -> int:
     """The command. pandas and seaborn are imported after the request is understood."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["compare"]:
+        from analysis.compare import main as compare
+
+        return compare(arguments[1:])
     options = parser().parse_args(arguments)
     if options.columns:
         from analysis.columns import as_markdown
@@ -21,11 +28,12 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.folders:
         parser().error("name the folder of a study, such as outputs/NAME")
     folders = list(dict.fromkeys(Path(folder).resolve() for folder in options.folders))
-    return run(folders, options.output, options.margin, options.quiet)
+    return run(folders, options)
 
 
-def run(folders: list[Path], output: Path | None, margin: float, quiet: bool) -> int:
+def run(folders: list[Path], options: argparse.Namespace) -> int:
     """Analyse every folder on its own and, where there are several, all of them together."""
+    from analysis import mlflow_export
     from analysis.load import RequestError, journal_files
     from analysis.pipeline import analyse, combined_folder
     from analysis.terminal import show
@@ -34,15 +42,17 @@ def run(folders: list[Path], output: Path | None, margin: float, quiet: bool) ->
         for folder in folders:
             journal_files(folder)
         if len(folders) == 1:
-            jobs = [(folders, output or folders[0])]
+            jobs = [(folders, options.output or folders[0])]
         else:
             jobs = [([folder], folder) for folder in folders]
-            jobs.append((folders, output or combined_folder(folders)))
-        finished = [analyse(*job, margin) for job in jobs]
+            jobs.append((folders, options.output or combined_folder(folders)))
+        finished = [analyse(*job, options.margin, options.paper) for job in jobs]
+        if options.mlflow:
+            mlflow_export.export(finished[-1].journals, finished[-1].tables.labels, options.mlflow)
     except RequestError as error:
         print(f"analysis: {error}", file=sys.stderr)
         return 2
-    if not quiet:
+    if not options.quiet:
         show(finished[-1])
     return 1 if any(analysis.tables.mismatches for analysis in finished) else 0
 
@@ -63,14 +73,21 @@ def parser() -> argparse.ArgumentParser:
         help="where to write (default: the folder; several: combined-A+B beside them)",
     )
     parser.add_argument(
-        "--margin", type=_margin, default=0.02, help="ratios within ± this count as equal in practice (default: 0.02)"
+        "--margin", type=margin, default=0.02, help="ratios within ± this count as equal in practice (default: 0.02)"
+    )
+    parser.add_argument(
+        "--paper", action="store_true", help="also paper.pdf, tables/*.tex, ARTIFACT.md and CITATION.cff (extra: paper)"
+    )
+    parser.add_argument(
+        "--mlflow", metavar="URI", help="also log every trial as a run there, such as sqlite:///runs.db (extra: mlflow)"
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--columns", action="store_true", help="print the columns of trials.csv as Markdown and end")
     return parser
 
 
-def _margin(text: str) -> float:
+def margin(text: str) -> float:
+    """A half-width of practical equality from the command line."""
     try:
         value = float(text)
     except ValueError:

@@ -24,6 +24,7 @@ MEANS = {
 
 #: Medians over launches: peaks come in steps, of which a mean would show none.
 MEDIANS = {
+    "host_baseline_bytes": "host_baseline_median_bytes",
     "host_peak_above_baseline_bytes": "host_peak_above_baseline_median_bytes",
     "device_live_peak_bytes": "device_live_peak_median_bytes",
     "device_pool_peak_bytes": "device_pool_peak_median_bytes",

@@ -52,7 +52,8 @@ def pairs_table(pairs: list[Pair], trials: pd.DataFrame, evidence: Evidence, mar
     """One row a pair. Holm's family is all pairs of the table that have two common blocks or more."""
     seconds = _value_of(trials, "step_seconds")
     host = _value_of(trials, "host_peak_above_baseline_bytes")
-    rows = [_pair_row(pair, seconds, host, evidence, margin) for pair in pairs]
+    sessions = dict(zip(trials.index, trials["session_id"], strict=True))
+    rows = [_pair_row(pair, seconds, host, evidence, sessions, margin) for pair in pairs]
     table = pd.DataFrame(rows, columns=[name for name in COLUMNS if not name.endswith("_holm") and name != "verdict"])
     table["p_value_holm"] = statistics.holm(table["p_value"].to_numpy(float))
     table["equivalence_p_value_holm"] = statistics.holm(table["equivalence_p_value"].to_numpy(float))
@@ -92,9 +93,10 @@ def _pair_row(
     seconds: Callable[[list[int]], float],
     host: Callable[[list[int]], float],
     evidence: Evidence,
+    sessions: dict[int, str],
     margin: float,
 ) -> dict[str, Any]:
-    ratios, methods = _log_ratios(pair, seconds, evidence)
+    ratios, methods = _log_ratios(pair, seconds, evidence, sessions)
     effect = statistics.paired_effect(ratios, margin)
     mean, low, high, deviation, n = effect.interval
     bytes_apart = np.array([host(a) - host(b) for a, b in pair.common])
@@ -128,18 +130,24 @@ def _pair_row(
     }
 
 
-def _log_ratios(pair: Pair, seconds: Callable[[list[int]], float], evidence: Evidence) -> tuple[np.ndarray, str]:
+def _log_ratios(
+    pair: Pair, seconds: Callable[[list[int]], float], evidence: Evidence, sessions: dict[int, str]
+) -> tuple[np.ndarray, str]:
     """log(T_a/T_b) of each common block, and by which method; repeats within a block are averaged first."""
     ratios, methods = [], []
     for first, second in pair.common:
-        ratio = _interleaved(first, second, evidence)
+        ratio = _interleaved(first, second, evidence, sessions)
         methods.append(BY_LAUNCH if ratio is None else INTERLEAVED)
         ratios.append(math.log(seconds(first) / seconds(second)) if ratio is None else ratio)
     return np.array(ratios), " and ".join(sorted(set(methods)))
 
 
-def _interleaved(first: list[int], second: list[int], evidence: Evidence) -> float | None:
-    if len(first) != 1 or len(second) != 1:
+def _interleaved(first: list[int], second: list[int], evidence: Evidence, sessions: dict[int, str]) -> float | None:
+    """The ratio by neighbouring windows; None unless both are one trial, of one session, that took turns.
+
+    The clock that windows are stamped with is that of one boot: times of two sessions cannot be set side by side.
+    """
+    if len(first) != 1 or len(second) != 1 or sessions[first[0]] != sessions[second[0]]:
         return None
     one, other = evidence.series.get(first[0]), evidence.series.get(second[0])
     return None if one is None or other is None else statistics.neighbour_log_ratio(one, other)

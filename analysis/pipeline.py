@@ -1,4 +1,4 @@
-"""The whole analysis, as a table of contents: journals → tables → figures → report."""
+"""The whole analysis, as a table of contents: journals → tables → figures → report → paper."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from analysis.figures.gallery import Drawing, draw_all
 from analysis.load import Journals, RequestError, read_journals
+from analysis.paper import require_typst, write_paper
 from analysis.report import write_report
 from analysis.statistics import MARGIN
 from analysis.tables import Tables, build_tables, write_tables
@@ -20,20 +21,24 @@ class Analysis:
     tables: Tables
     drawings: list[Drawing]
     report: Path
+    paper: Path | None = None
 
 
-def analyse(folders: list[Path], output: Path, margin: float = MARGIN) -> Analysis:
-    """Rebuild everything under `output` from the journals of `folders` alone.
+def analyse(folders: list[Path], output: Path, margin: float = MARGIN, paper: bool = False) -> Analysis:
+    """Rebuild everything under `output` from the journals of `folders` alone; `paper` adds what a publication needs.
 
     Raises:
-        RequestError: a folder is missing or holds no journal.
+        RequestError: a folder is missing or holds no journal, or the paper's typesetter is not installed.
     """
+    if paper:
+        require_typst()
     journals = read_journals(folders)
     tables = build_tables(journals, margin)
     write_tables(journals, tables, output)
     drawings = draw_all(tables, output / "figures")
     report = write_report(journals, tables, drawings, output / "report.html")
-    return Analysis(journals, tables, drawings, report)
+    printed = write_paper(journals, tables, drawings, output) if paper else None
+    return Analysis(journals, tables, drawings, report, printed)
 
 
 def combined_folder(folders: list[Path]) -> Path:

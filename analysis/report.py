@@ -18,6 +18,9 @@ from analysis.tables import Tables
 #: Longer tables are cut in the report; tables/*.csv have every row.
 MOST_ROWS = 500
 
+#: Size of a figure on the page: its letters of 8 and 9 pt become 12 and 14 px.
+PIXELS_PER_POINT = 1.5
+
 
 def write_report(journals: Journals, tables: Tables, drawings: list[Drawing], path: Path) -> Path:
     """The report. Everything that comes from records is escaped by the template."""
@@ -117,11 +120,13 @@ def inline_svg(drawing: Drawing) -> str:
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
     text = re.sub(r'href="#', f'href="#{prefix}-', text)
     text = text.replace("url(#", f"url(#{prefix}-")
-    return re.sub(r'<svg ([^>]*?)width="[\d.]+pt" height="[\d.]+pt"|<svg ', _sized, text, count=1)
+    return re.sub(r'<svg ([^>]*?)width="([\d.]+)pt" height="[\d.]+pt"|<svg ', _sized, text, count=1)
 
 
 def _sized(found: re.Match[str]) -> str:
-    return f'<svg role="img" {found.group(1) or ""}'
+    """The opening tag with a width in px instead of pt: letters are then of one size in all figures."""
+    width = f' style="width:{float(found[2]) * PIXELS_PER_POINT:.0f}px"' if found[2] else ""
+    return f'<svg role="img"{width} {found[1] or ""}'
 
 
 def _flat(facts: Any, prefix: str = "") -> Any:

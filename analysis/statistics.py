@@ -42,6 +42,18 @@ class Effect(NamedTuple):
     p_equivalence: float
 
 
+class Difference(NamedTuple):
+    """Of two independent samples: difference of the means (second − first), its Welch interval, two-sided p,
+    equivalence (TOST) p, and the one-sided p for "the difference is beyond +log(1 + margin)"; NaN where n < 2."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    p_equivalence: float
+    p_above: float
+
+
 def t_interval(values: np.ndarray, alpha: float = ALPHA) -> Interval:
     """Student's interval for the mean of independent values, shape (n,)."""
     n = len(values)
@@ -81,7 +93,32 @@ def paired_effect(log_ratios: np.ndarray, margin: float = MARGIN) -> Effect:
     return Effect(interval, hodges_lehmann(log_ratios), min(p, 1.0), max(above, below))
 
 
-def _upper_tail(distance: float, error: float, freedom: int) -> float:
+def welch(first: Interval, second: Interval, margin: float = MARGIN) -> Difference:
+    """How the second mean differs from the first (Welch 1947), on the log scale, from two samples' summaries.
+
+    Launches of two studies are no pairs: nothing happened to both at the same time.
+    """
+    mean = second.mean - first.mean
+    if first.n < 2 or second.n < 2:
+        return Difference(mean, math.nan, math.nan, math.nan, math.nan, math.nan)
+    parts = first.deviation**2 / first.n, second.deviation**2 / second.n
+    error, bound = math.sqrt(sum(parts)), math.log1p(margin)
+    shares = sum(part**2 / (sample.n - 1) for part, sample in zip(parts, (first, second), strict=True))
+    freedom = error**4 / shares if shares else float(first.n + second.n - 2)
+    half = float(special.stdtrit(freedom, 1 - ALPHA / 2)) * error
+    above = _upper_tail(mean + bound, error, freedom)
+    below = _upper_tail(bound - mean, error, freedom)
+    return Difference(
+        mean,
+        mean - half,
+        mean + half,
+        min(2 * _upper_tail(abs(mean), error, freedom), 1.0),
+        max(above, below),
+        _upper_tail(mean - bound, error, freedom),
+    )
+
+
+def _upper_tail(distance: float, error: float, freedom: float) -> float:
     """P(T > distance/error). Without any spread the answer is certain: 0 beyond zero, 1 short of it, ½ on it."""
     if error == 0:
         return 0.5 if distance == 0 else float(distance < 0)
@@ -116,13 +153,21 @@ def verdict(mean_log_ratio: float, n: int, p_holm: float, p_equivalence_holm: fl
 def neighbour_log_ratio(first: np.ndarray, second: np.ndarray) -> float | None:
     """Median log-ratio of windows measured in turn: each window of `first` with the nearest in time of `second`.
 
-    Both have shape (2, windows): start and seconds a step. None where the two did not run at the same time, as when one
-    of them was repeated alone later: their windows are then no neighbours.
+    Both have shape (2, windows): start and seconds a step. None where the two did not take turns, as when one of them
+    was repeated alone later: their windows are then no neighbours.
     """
-    if first[0, 0] > second[0, -1] or second[0, 0] > first[0, -1]:
+    if not _took_turns(first[0], second[0]):
         return None
     after = np.clip(np.searchsorted(second[0], first[0]), 1, max(second.shape[1] - 1, 1))
     candidates = np.stack([after - 1, np.minimum(after, second.shape[1] - 1)])
     nearest = np.abs(second[0][candidates] - first[0]).argmin(axis=0)
     partner = candidates[nearest, np.arange(first.shape[1])]
     return float(np.median(np.log(first[1] / second[1][partner])))
+
+
+def _took_turns(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether the middle of each trial's window starts lies within the other's span.
+
+    Trials that ran at the same time only at their ends share windows, but most would be paired across a gap.
+    """
+    return all(b[0] <= np.median(a) <= b[-1] for a, b in ((first, second), (second, first)))

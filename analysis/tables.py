@@ -47,8 +47,9 @@ class Tables:
 
 def build_tables(journals: Journals, margin: float) -> Tables:
     """Journals → all tables. `margin` is the half-width of practical equality, as a ratio (0.02 for 2 %)."""
-    measured = journals.trials[journals.trials["evidence"] == MEASURED]
-    planned = journals.trials[journals.trials["evidence"] != MEASURED]
+    trials = by_design(journals)
+    measured = trials[trials["evidence"] == MEASURED]
+    planned = trials[trials["evidence"] != MEASURED]
     labels = _labels(journals, set(planned["condition_id"]) - set(measured["condition_id"]))
     asked = {c: s for c, s in journals.conditions.items() if c not in set(planned["condition_id"])}
     primary = primary_settings(journals.sessions, asked or journals.conditions)
@@ -61,7 +62,7 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         conditions=conditions.conditions_table(measured, journals.superseded, labels, list(journals.swept.values())),
         pairs=compared,
         common_cells=pairs.common_cells_table(compared),
-        outcomes=outcomes_table(journals.trials, labels),
+        outcomes=outcomes_table(trials, labels),
         warnings=diagnostics.warnings_table(measured, labels),
         match=compared[["provenance_hash", "cell", "level_a", "level_b"]].join(matched),
         progress=progress.progress_table(journals, labels),
@@ -71,6 +72,19 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         labels=labels,
         primary=primary,
     )
+
+
+def by_design(journals: Journals) -> pd.DataFrame:
+    """The trials, sorted as the design lists the conditions; those of one condition stay in the order they ran in.
+
+    Every table and figure takes its order from here. Machines follow each other as they first occur.
+    """
+    place = {condition: number for number, condition in enumerate(journals.conditions)}
+    machine = {name: number for number, name in enumerate(journals.trials["provenance_hash"].unique())}
+    table = journals.trials.assign(
+        _machine=journals.trials["provenance_hash"].map(machine), _place=journals.trials["condition_id"].map(place)
+    )
+    return table.sort_values(["_machine", "_place"], kind="stable").drop(columns=["_machine", "_place"])
 
 
 def outcomes_table(trials: pd.DataFrame, labels: dict[str, str]) -> pd.DataFrame:
@@ -98,12 +112,17 @@ def _labels(journals: Journals, compiled: set[str]) -> dict[str, str]:
 
 
 def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:
-    """trials.csv and tables/*.csv under `folder`. Tables of an earlier analysis that no longer exist are removed."""
+    """trials.csv, the same as trials.parquet, and tables/*.csv under `folder`.
+
+    Tables of an earlier analysis that no longer exist are removed.
+    """
     target = folder / "tables"
     target.mkdir(parents=True, exist_ok=True)
-    for stale in target.glob("*.csv"):
+    for stale in [path for kind in ("*.csv", "*.tex") for path in target.glob(kind)]:
         stale.unlink()
-    write_csv(journals.trials.drop(columns=[column.name for column in HIDDEN]), folder / "trials.csv")
+    trials = journals.trials.drop(columns=[column.name for column in HIDDEN])
+    write_csv(trials, folder / "trials.csv")
+    trials.to_parquet(folder / "trials.parquet", index=False)
     names = [
         "conditions",
         "pairs",

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from analysis import words
 from analysis.frames import records
@@ -16,9 +17,12 @@ from analysis.pipeline import Analysis
 from analysis.report import summary
 from runners.records import OutcomeKind
 
-#: More rows and sentences than these are in the report only.
+#: More rows, and more lines of sentences, than these are in the report only.
 MOST_CONDITIONS = 40
-MOST_SENTENCES = 20
+MOST_LINES = 12
+
+#: Outcomes that are too long for a column of 80 characters.
+SHORT_OUTCOMES = {OutcomeKind.NOT_APPLICABLE: "n/a"}
 
 
 def show(analysis: Analysis, console: Console | None = None) -> None:
@@ -31,21 +35,38 @@ def show(analysis: Analysis, console: Console | None = None) -> None:
     done, planned = (int(tables.progress[f"{name}_trials_count"].sum()) for name in ("done", "planned"))
     for line in summary(journals, tables, done, planned):
         console.print(escape(line))
-    for pair in records(tables.pairs.head(MOST_SENTENCES)):
-        wrong = not words.is_missing(pair["match"]) and not pair["match"]
-        console.print(f"• {escape(pair['sentence'])}", style="bold red" if wrong else "bold")
-    _say_rest(console, len(tables.pairs), MOST_SENTENCES, "comparisons")
+    _say_pairs(console, records(tables.pairs))
     if len(tables.warnings):
         number = words.count(len(tables.warnings), "warning")
         console.print(f"{number} about conditions: see the report or tables/warnings.csv.")
     console.print(f"Report: {escape(_near(analysis.report))}", soft_wrap=True)
+    if analysis.paper:
+        console.print(f"Paper: {escape(_near(analysis.paper))}", soft_wrap=True)
+
+
+def _say_pairs(console: Console, pairs: list[dict[str, Any]]) -> None:
+    """As many comparisons as a dozen lines hold: first those that did not match, last those that have no value."""
+    ordered = sorted(pairs, key=lambda pair: (not _is_wrong(pair), not pair["blocks_count"]))
+    lines = shown = 0
+    for pair in ordered:
+        sentence = Text(f"• {pair['sentence']}", style="bold red" if _is_wrong(pair) else "bold")
+        lines += len(sentence.wrap(console, console.width))
+        if shown and lines > MOST_LINES:
+            break
+        console.print(sentence)
+        shown += 1
+    _say_rest(console, len(pairs), shown, "comparisons")
+
+
+def _is_wrong(pair: dict[str, Any]) -> bool:
+    return not words.is_missing(pair["match"]) and not pair["match"]
 
 
 def conditions_table(rows: list[dict[str, Any]]) -> Table:
     """One row a condition: outcomes, step time with its interval, throughput, compile time, peak above baseline."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
     table.add_column("condition", overflow="fold", min_width=10)
-    table.add_column("outcomes", overflow="fold", min_width=6)
+    table.add_column("outcomes", overflow="fold", min_width=_longest_word(rows))
     table.add_column("step time (ms)", justify="right", min_width=12)
     for heading in ("examples/s", "compile (s)", "peak above\nbaseline (MiB)"):
         table.add_column(heading, justify="right")
@@ -62,9 +83,19 @@ def conditions_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _outcomes(row: dict[str, Any]) -> str:
-    counts = {kind.value: int(row[f"{kind.value}_count"]) for kind in OutcomeKind}
-    parts = [f"{number} {kind}" for kind, number in counts.items() if number]
-    return ", ".join(part if part.endswith(" ok") else f"[red]{part}[/]" for part in parts)
+    """Such as `4 ok, 1 oom`; what is no answer in red."""
+    parts = []
+    for kind in OutcomeKind:
+        if number := int(row[f"{kind.value}_count"]):
+            text = f"{number} {SHORT_OUTCOMES.get(kind, kind.value)}"
+            parts.append(text if kind in (OutcomeKind.OK, OutcomeKind.NOT_APPLICABLE) else f"[red]{text}[/]")
+    return ", ".join(parts)
+
+
+def _longest_word(rows: list[dict[str, Any]]) -> int:
+    """Characters of the longest outcome that occurs, so that none is broken inside; a comma may follow it."""
+    present = [kind for kind in OutcomeKind if any(row[f"{kind.value}_count"] > 0 for row in rows)]
+    return max((len(SHORT_OUTCOMES.get(kind, kind.value)) + 1 for kind in present), default=6)
 
 
 def _step(row: dict[str, Any]) -> str:

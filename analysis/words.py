@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 MIB = 2**20
@@ -49,12 +50,29 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
+def listed(values: Iterable[Any]) -> str:
+    """`1, 2 and 3`, each once, in order of appearance; empty for none."""
+    texts = list(dict.fromkeys("unset" if value is None else str(value) for value in values))
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3.2 min` or `5.1 h`."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{significant(seconds / length)} {unit}"
+    return f"{significant(seconds)} s"
+
+
 def pair_sentence(row: dict[str, Any], several_provenances: bool = False) -> str:
     """A row of the pairs table as a sentence, with n and its match beside the number."""
+    return f"{_where(row, several_provenances)}{_comparison(row)}{_mismatch(row)}"
+
+
+def _where(row: dict[str, Any], several_provenances: bool = False) -> str:
     where = [f"machine {row['provenance_hash'][:8]}"] if several_provenances else []
     where += [row["cell"]] if row["cell"] else []
-    prefix = f"{', '.join(where)}: " if where else ""
-    return f"{prefix}{_comparison(row)}{_mismatch(row)}"
+    return f"{', '.join(where)}: " if where else ""
 
 
 def _comparison(row: dict[str, Any]) -> str:
@@ -87,4 +105,4 @@ def memory_sentence(row: dict[str, Any]) -> str:
     if n > 1:
         low, high = (significant(row[f"host_peak_difference_{end}_bytes"] / MIB) for end in ("low", "high"))
         interval = f" (median of {n} blocks; 95 % interval of the mean difference {low} to {high} MiB)"
-    return f"{row['level_a']} uses {amount} {row['level_b']}{interval}"
+    return f"{_where(row)}{row['level_a']} uses {amount} {row['level_b']}{interval}"

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from runners import records
 from runners.faults import TrialFault
-from runners.records import Phase, TrialReport, TrialSpec
+from runners.records import Phase, Plan, TrialReport, TrialSpec
 
 #: Longest error text and traceback in a `failed` event, in characters: an OOM text can hold a whole allocator dump.
 TEXT_LIMIT = 4000
@@ -56,6 +56,10 @@ class Channel:
         """Send all that was measured so far; a later report replaces an earlier one."""
         report.timings.phase_start_seconds = dict(self.phase_start_seconds)
         self._send({"event": "report", "report": dataclasses.asdict(report)})
+
+    def plan(self, plan: Plan) -> None:
+        """Send the compiler's plan, the result of a trial of compiled evidence."""
+        self._send({"event": "plan", "plan": dataclasses.asdict(plan)})
 
     def failed(self, error: BaseException) -> None:
         """Say that `error` ended the trial in the current phase. `kind` is given for our own faults only."""

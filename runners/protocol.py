@@ -24,16 +24,19 @@ CHECK_STEPS, CHECK_ROUNDS, CHECK_SHARE, CHECK_FLOOR_SECONDS = 8, 5, 0.2, 1e-3
 
 
 def first_steps(stepper: Stepper, match_steps: int, report: TrialReport, compile_phase_seconds: float) -> None:
-    """The steps whose losses prove the match, one by one; they count as warm-up. Two at least, to time compilation.
+    """The steps whose losses prove the match, one by one; they count as warm-up. At least two with every batch.
 
-    Where compilation hides in the first call, it is what that call takes beyond the second.
+    Where compilation hides in the first call, it is what that call takes beyond the second with the same batch.
     """
-    timings = report.timings
-    for index in range(max(2, match_steps)):
+    timings, cycle = report.timings, stepper.program.cycle
+    for index in range(max(2 * cycle, match_steps)):
         timings.warmup_step_seconds.append(stepper.step())
         if index < match_steps:
             report.match.losses.append(stepper.loss())
-    first, second = timings.warmup_step_seconds[:2]
+    first, second = timings.warmup_step_seconds[0], timings.warmup_step_seconds[cycle]
+    if cycle > 1:
+        rounds = timings.warmup_step_seconds[:cycle], timings.warmup_step_seconds[cycle : 2 * cycle]
+        timings.retrace_seconds = [once - again for once, again in zip(*rounds, strict=True)]
     timings.first_step_seconds = compile_phase_seconds + first
     if stepper.program.first_call_compiles:
         timings.compile_seconds = stepper.program.trace_seconds + max(0.0, first - second)
@@ -66,14 +69,22 @@ def is_steady(times: list[float]) -> bool | None:
 
 
 def calibrate(stepper: Stepper, protocol: ProtocolSpec, report: TrialReport) -> int:
-    """Steps per window: from the warm-up's median, grown until a trial window is long enough, then frozen."""
+    """Steps per window: from the warm-up's median, grown until a trial window is long enough, then frozen.
+
+    Where batches come in turn, a window holds whole rounds of them, so that every window does the same work.
+    """
     check_synchronises(stepper)
-    target = WINDOW_MARGIN * protocol.window_seconds
-    steps = math.ceil(target / statistics.median(report.timings.warmup_step_seconds[1:]))
+    target, cycle = WINDOW_MARGIN * protocol.window_seconds, stepper.program.cycle
+    settled = report.timings.warmup_step_seconds[cycle:]
+    steps = _whole_rounds(math.ceil(target / statistics.median(settled)), cycle)
     while (seconds := stepper.window(steps).seconds) < target:
-        steps = max(steps + 1, min(2 * steps, math.ceil(steps * target / seconds)))
+        steps = _whole_rounds(max(steps + 1, min(2 * steps, math.ceil(steps * target / seconds))), cycle)
     report.timings.steps_per_window = steps
     return steps
+
+
+def _whole_rounds(steps: int, cycle: int) -> int:
+    return math.ceil(steps / cycle) * cycle
 
 
 def check_synchronises(stepper: Stepper) -> None:
@@ -126,13 +137,14 @@ def _begin_window(index: int, interleave: bool, channel: Channel) -> None:
         channel.phase(Phase.MEASURE)
 
 
-def require_one_trace(traces: int) -> None:
-    """Raise `TrialFault` where the step was traced more than once before the measurement."""
-    if traces != 1:
+def require_traces(traces: int, declared: int) -> None:
+    """Raise `TrialFault` where the step was traced more often before the measurement than its workload declares."""
+    if traces != declared:
+        right = "its shapes are fixed, so once is right" if declared == 1 else f"its workload declares {declared}"
         raise TrialFault(
             "invalid",
-            "too many traces",
-            f"the step was traced {traces} times before the measurement; its shapes are fixed, so once is right.",
+            "too many traces" if traces > declared else "too few traces",
+            f"the step was traced {traces} times before the measurement; {right}.",
         )
 
 

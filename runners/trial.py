@@ -12,20 +12,29 @@ import math
 import os
 import platform
 import time
+from collections.abc import Mapping
 from itertools import islice
+from types import ModuleType
+from typing import Any
+
+import numpy as np
 
 from runners import frameworks, protocol, workloads
 from runners.channel import Channel
+from runners.compiled.trial import run_compiled
 from runners.faults import TrialFault
-from runners.frameworks.base import Tree
+from runners.frameworks.base import Program, Tree, uncompiled
 from runners.probes import allocation, host, malloc, nvml
-from runners.records import Phase, Quantity, TrialReport, TrialSpec
+from runners.records import Evidence, Phase, Quantity, TrialReport, TrialSpec, WorkloadSpec
 from runners.stepper import Stepper
-from runners.workloads.page import Arrays, Problem, input_hash, require_dtype
+from runners.work import require_real_work
+from runners.workloads.page import Drawn, InputHash, Problem, made, require_dtype
 
 
 def run_trial(spec: TrialSpec, channel: Channel) -> int:
     """Run the trial and tell the parent how it went. The process's exit status: 0 ok, 1 failed."""
+    if spec.evidence == Evidence.COMPILED:
+        return run_compiled(spec, channel)
     trial = Trial(spec, channel)
     try:
         trial.import_framework()
@@ -64,7 +73,8 @@ class Trial:
         began = time.monotonic()
         self.runner = frameworks.load(self.spec.framework.name)
         self.report.timings.import_seconds = time.monotonic() - began
-        self.page = workloads.load(self.spec.workload.name)
+        self.page = workloads.load(self.spec.workload)
+        self._step = workloads.step(self.page, self.spec.workload, self.spec.framework, self.spec.device.kind)
         self.report.versions = {
             **self.runner.versions(),
             "numpy": importlib.metadata.version("numpy"),
@@ -86,8 +96,8 @@ class Trial:
     def place(self) -> None:
         """Create the backend, make the inputs in NumPy, and put them on the device one by one.
 
-        Each NumPy original is dropped as soon as it is placed and the high-water mark is reset afterwards, so the host
-        peak holds the placed inputs and never the originals.
+        Each NumPy original is made just before it is placed and dropped just after; the high-water mark is reset in the
+        end, so the host peak holds the placed inputs and never the originals.
         """
         self._begin(Phase.PLACE)
         workload, report = self.spec.workload, self.report
@@ -97,29 +107,36 @@ class Trial:
         report.knobs = {**self.runner.knobs(), "precision": workload.precision, "donate": workload.donate}
         if self.spec.device.kind == "cpu" and workload.precision != "float32":
             report.warnings.append(f"precision {workload.precision} has no effect on a CPU")
-        problem = self._make_problem()
-        began = time.monotonic()
-        self._state = self._put(problem.state, in_place=workload.donate)
-        self._batch = self._put(problem.batch, in_place=False)
-        report.timings.place_seconds = opened + time.monotonic() - began
+        problem = self._describe_problem()
+        hashed, report.timings.place_seconds = InputHash(), opened
+        self._state = self._put(problem.state, hashed, in_place=workload.donate and self.page.COMPILED)
+        self._batch, *self._more_batches = [self._put(batch, hashed, in_place=False) for batch in problem.batches]
+        report.match.input_hash = hashed.digits()
         malloc.hand_back(self._malloc)
         self._peak_problem = host.reset_peak()
 
-    def _make_problem(self) -> Problem:
-        """The inputs, and all that is said of them: their hash, the work of a step, the reference losses if cheap."""
-        workload, counts, match = self.spec.workload, self.report.counts, self.report.match
+    def _describe_problem(self) -> Problem:
+        """The inputs, and all that is said of them: the work of a step, and the reference losses if cheap."""
+        workload, counts = self.spec.workload, self.report.counts
         require_dtype(workload.dtype, workload.name, self.page.SUPPORTED_DTYPES)
-        work = self.page.counts(workload)
+        work = self._work = self.page.counts(workload)
         counts.parameters, counts.own_flops, counts.own_bytes = work.parameters, work.flops, work.bytes
-        counts.examples_per_step = work.examples
+        counts.examples_per_step, counts.own_matrix_flops = work.examples, work.matrix_flops
         problem = self.page.inputs(workload, self.spec.seed)
-        match.input_hash = input_hash(problem)
         if workload.size == "tiny":
-            match.reference_losses = reference_losses(self.page, problem, self.spec.protocol.match_steps)
+            steps = self.spec.protocol.match_steps
+            self.report.match.reference_losses = reference_losses(self.page, workload, problem, steps)
         return problem
 
-    def _put(self, arrays: Arrays, *, in_place: bool) -> Tree:
-        return {name: self.runner.place(arrays.pop(name), in_place=in_place) for name in sorted(arrays)}
+    def _put(self, arrays: Mapping[str, np.ndarray | Drawn], hashed: InputHash, *, in_place: bool) -> Tree:
+        placed = {}
+        for name in sorted(arrays):
+            array = made(arrays[name])
+            hashed.add(name, array)
+            began = time.monotonic()
+            placed[name] = self.runner.place(array, in_place=in_place)
+            self.report.timings.place_seconds += time.monotonic() - began
+        return placed
 
     def probe(self) -> None:
         """Prove the allocation mode, or end here."""
@@ -130,10 +147,13 @@ class Trial:
     def compile(self) -> None:
         """Trace the page's step, and compile it as far as the framework does so apart from the first call."""
         self._begin(Phase.COMPILE)
-        step = getattr(self.page, f"{self.runner.name}_step")()
+        self._resident_before_compiling = host.resident_bytes()
         began = time.monotonic()
-        program = self.runner.compile(step, self._state, self._batch, donate=self.spec.workload.donate)
+        program = self._build_program()
         self._compile_phase_seconds = time.monotonic() - began
+        if program.work is not None:
+            self.report.counts.traced_matrix_flops = program.work.needed
+            require_real_work(program.work, self._work, self.spec.workload.path or self.spec.workload.name)
         timings = self.report.timings
         timings.trace_seconds, timings.lower_seconds = program.trace_seconds, program.lower_seconds
         timings.compile_seconds = program.compile_seconds
@@ -141,23 +161,44 @@ class Trial:
         self._stepper = Stepper(self.runner, program, self._state)
         self._state = {}
 
+    def _build_program(self) -> Program:
+        workload = self.spec.workload
+        if not self.page.COMPILED:
+            return uncompiled(self._step, self._batch)
+        more: dict[str, Any] = {}
+        if self._more_batches:
+            more = {"more_batches": self._more_batches, "tracing": workload.tracing}
+        return self.runner.compile(self._step, self._state, self._batch, donate=workload.donate, **more)
+
     def first_step(self) -> None:
         """The first step's time, and the losses of the steps that prove the match."""
         self._begin(Phase.FIRST_STEP)
         match_steps = self.spec.protocol.match_steps
         protocol.first_steps(self._stepper, match_steps, self.report, self._compile_phase_seconds)
+        if self._stepper.program.cycle > 1:
+            self.report.memory["retrace_caches"] = self._growth_since_compiling()
+
+    def _growth_since_compiling(self) -> Quantity:
+        """What the program and everything cached with it hold, every shape compiled; malloc's spare memory left out."""
+        gc.collect()
+        malloc.hand_back(self._malloc)
+        grown = host.resident_bytes() - self._resident_before_compiling
+        return Quantity(grown, "growth of Rss of /proc/self/smaps_rollup since before the first trace")
 
     def warm_up(self) -> None:
         """Steps until the protocol's minima are met, each timed and kept."""
         self._begin(Phase.WARMUP)
         protocol.warm_up(self._stepper, self.spec.protocol, self.report)
-        protocol.require_one_trace(self.report.counts.traces or 0)
+        protocol.require_traces(self.report.counts.traces or 0, self._declared_traces())
 
     def calibrate(self) -> None:
         """Prove that synchronising waits, then freeze the number of steps per window."""
         self._begin(Phase.CALIBRATE)
         protocol.calibrate(self._stepper, self.spec.protocol, self.report)
-        protocol.require_one_trace(self._stepper.program.traces())
+        protocol.require_traces(self._stepper.program.traces(), self._declared_traces())
+
+    def _declared_traces(self) -> int:
+        return self.page.traces(self.spec.workload, self.spec.framework) if self.page.COMPILED else 0
 
     def measure(self) -> None:
         """The windows (the phase begins with the first granted turn), then the last loss."""
@@ -186,7 +227,7 @@ class Trial:
     def release(self) -> None:
         """Drop every array and the compiled step, after a good end or a bad one."""
         gc.enable()
-        for name in ("_state", "_batch", "_stepper"):
+        for name in ("_state", "_batch", "_more_batches", "_step", "_stepper"):
             self.__dict__.pop(name, None)
         gc.collect()
 
@@ -210,6 +251,6 @@ def _bind(cpus: tuple[int, ...] | None) -> None:
         os.sched_setaffinity(0, cpus)
 
 
-def reference_losses(page: object, problem: Problem, steps: int) -> list[float]:
-    """The losses of the first `steps` steps by the page's float64 reference."""
-    return [loss for _, loss in islice(page.reference(problem), steps)]  # type: ignore[attr-defined]
+def reference_losses(page: ModuleType, workload: WorkloadSpec, problem: Problem, steps: int) -> list[float]:
+    """The losses of the first `steps` steps by the page's float64 reference, or as many as it gives."""
+    return [loss for _, loss in islice(page.reference(workload, problem), steps)]

@@ -18,13 +18,16 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from study import compose, dry_run, help, schema, session, sweeper
+from study import compose, dry_run, help, reproduce, schema, session, sweeper
 from study.errors import EXIT_FINDINGS, EXIT_OK, EXIT_REQUEST, RequestError
 from study.request import REQUEST
 
 #: Hydra's own commands; anything else is a sweep, of one condition or of many.
 HYDRA_COMMANDS = {"--cfg", "-c", "--info", "-i", "--hydra-help", "--shell-completion", "-sc", "--version"}
 MULTIRUN = {"-m", "--multirun"}
+
+#: First words that Hydra could not parse, each with its own command line.
+SUBCOMMANDS = {"reproduce": reproduce.main}
 
 
 def main() -> None:
@@ -37,6 +40,8 @@ def run(arguments: list[str]) -> int:
     if not sys.platform.startswith("linux"):
         _say("study runs on Linux only (WSL2 included): it supervises trials through /proc and pidfds")
         return EXIT_REQUEST
+    if arguments and arguments[0] in SUBCOMMANDS:
+        return SUBCOMMANDS[arguments[0]](arguments[1:])
     if {"--help", "-h"} & set(arguments):
         help.show(Console())
         return EXIT_OK

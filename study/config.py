@@ -16,9 +16,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from runners.records import ChipSpec, DeviceSpec, FrameworkSpec, ProtocolSpec, Scalar, WorkloadSpec
+from runners.records import ChipSpec, DeviceSpec, Evidence, FrameworkSpec, ProtocolSpec, Scalar, WorkloadSpec
 from study import chips
 from study.errors import RequestError
+from study.evidence import resolve
 from study.schema import GROUPS, Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
 
 
@@ -68,6 +69,7 @@ class StudyOptions:
     resume: str | None
     dry_run: bool
     max_seconds: float | None
+    search: str | None = None
 
 
 def digest(value: Any) -> str:
@@ -95,7 +97,7 @@ def condition_from(config: DictConfig) -> Condition:
         workload=workload,
         protocol=protocol,
         blocks=_blocks(settings.protocol),
-        start=_start(settings.protocol.start, device.kind),
+        start=_start(settings.protocol.start, device.kind, resolve(settings.evidence, device)),
         evidence=settings.evidence,
     )
     return replace(condition, settings=_flat(condition))
@@ -113,7 +115,14 @@ def options_from(config: DictConfig) -> StudyOptions:
     if study.name is not None and study.resume is not None:
         raise RequestError("study.name and study.resume both name a folder; give one of them")
     return StudyOptions(
-        study.name, study.seed, study.blocks, study.primary, study.resume, study.dry_run, study.max_seconds
+        study.name,
+        study.seed,
+        study.blocks,
+        study.primary,
+        study.resume,
+        study.dry_run,
+        study.max_seconds,
+        None if study.search is None else study.search.value,
     )
 
 
@@ -162,7 +171,7 @@ def _workload(workload: Workload) -> WorkloadSpec:
     batch_size = sizes.pop("batch_size") if workload.batch_size is None else workload.batch_size
     _require(batch_size >= 1, "workload.batch_size", batch_size, "an integer ≥ 1")
     given = {key: value for key, value in workload.shape.items() if value is not None}
-    unknown = sorted(set(given) - set(sizes))
+    unknown = sorted(set(given) - set(sizes)) if workload.path is None else []
     if unknown:
         raise RequestError(
             f"workload.shape.{unknown[0]} is no dimension of {workload.name}; it has {', '.join(sorted(sizes))}"
@@ -171,8 +180,58 @@ def _workload(workload: Workload) -> WorkloadSpec:
     for key, value in shape.items():
         _require(value >= 1, f"workload.shape.{key}", value, "an integer ≥ 1")
     return WorkloadSpec(
-        workload.name, size, batch_size, workload.dtype.value, shape, workload.donate, workload.precision.value
+        workload.name,
+        size,
+        batch_size,
+        workload.dtype.value,
+        shape,
+        workload.donate,
+        workload.precision.value,
+        mode=_mode(workload),
+        path=_own_page(workload),
+        model=_of_level(workload, "model"),
+        tracing=None if (tracing := _of_level(workload, "tracing")) is None else tracing.value,
     )
+
+
+def _mode(workload: Workload) -> str | None:
+    mode = None if workload.mode is None else workload.mode.value
+    if mode is not None and workload.modes and mode not in workload.modes:
+        raise RequestError(f"workload.mode={mode} is not offered; {workload.name} has {', '.join(workload.modes)}")
+    if mode is not None and not workload.modes:
+        raise RequestError(f"workload.mode={mode} has no meaning for {workload.name}, which has one step only")
+    return mode
+
+
+#: The one workload that a setting belongs to.
+BELONGS_TO = {"model": "keras", "tracing": "dynamic_shapes", "path": "file"}
+
+
+def _of_level(workload: Workload, setting: str) -> Any:
+    """A setting that only one workload has; that workload needs it."""
+    value, owner = getattr(workload, setting), BELONGS_TO[setting]
+    if value is not None and workload.name != owner:
+        raise RequestError(f"workload.{setting}={value} has no meaning for {workload.name}; it is for workload={owner}")
+    if value is None and workload.name == owner:
+        raise RequestError(f"workload={owner} needs workload.{setting}")
+    return value
+
+
+def _own_page(workload: Workload) -> str | None:
+    """The path of the user's page, relative to this folder: trials run here too, and records hold no home folder."""
+    path = _of_level(workload, "path")
+    if path is None:
+        return None
+    found = Path(path).expanduser()
+    _require(found.is_file() and found.suffix == ".py", "workload.path", path, "the path of a Python file that exists")
+    return os.path.relpath(found)
+
+
+def _page_version(path: str | None) -> str | None:
+    """A user's page by name and content: an edited file is another condition."""
+    if path is None:
+        return None
+    return f"{Path(path).name} {hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]}"
 
 
 def _chip(settings: Settings, sheet: ChipSpec | None) -> str | None:
@@ -228,10 +287,11 @@ def _blocks(protocol: Protocol) -> Blocks:
     return Blocks(protocol.blocks, protocol.max_blocks, width)
 
 
-def _start(start: Start, device: str) -> str:
+def _start(start: Start, device: str, evidence: Evidence) -> str:
+    """A zygote where no accelerator is opened: on the CPU, and for whatever is only compiled."""
     if start is not Start.auto:
         return start.value
-    return "zygote" if device == "cpu" else "spawn"
+    return "zygote" if device == "cpu" or evidence is Evidence.COMPILED else "spawn"
 
 
 def _flat(condition: Condition) -> dict[str, Scalar]:
@@ -259,6 +319,10 @@ def _flat(condition: Condition) -> dict[str, Scalar]:
         "workload.dtype": workload.dtype,
         "workload.donate": workload.donate,
         "workload.precision": workload.precision,
+        "workload.mode": workload.mode,
+        "workload.model": workload.model,
+        "workload.path": _page_version(workload.path),
+        "workload.tracing": workload.tracing,
         "evidence": condition.evidence.value,
         "protocol": protocol.name,
         "protocol.start": condition.start,

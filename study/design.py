@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from runners.records import AllocationSpec, Evidence, Outcome, OutcomeKind, Phase, Scalar, TrialSpec
-from study import devices
+from runners.records import AllocationSpec, Evidence, Outcome, OutcomeKind, Phase, ProtocolSpec, Scalar, TrialSpec
+from study import chips, devices
 from study.config import Condition, digest
 from study.errors import RequestError
-from study.schema import EvidenceRequest
+from study.evidence import absence, resolve
 
 #: Settings that together are one level of the factor named first.
 COMPOSITE_FACTORS = {"framework": ("framework", "compile")}
 
-ADVICE = "Use device=cpu, or a machine that has the device."
+ADVICE = "Use evidence=compiled (the compiler's plan for it), device=cpu, or a machine that has the device."
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,27 @@ class Design:
         return _groups([one for one in self.conditions if one.condition_id not in self.unlaunched], self.primary)
 
     def block(self, block: int) -> list[list[TrialSpec]]:
-        """The trials to launch in one block, in their shuffled order, as groups that run together."""
-        groups = self.groups()
+        """The trials to launch in one block, in their shuffled order, as groups that run together.
+
+        A compiler gives the same plan every time, so compiled conditions are in the first block only.
+        """
+        groups = self.groups() if block == 0 else self._repeated()
         chance = random.Random(f"{self.seed}:{block}")
         chance.shuffle(groups)
         for group in groups:
             chance.shuffle(group)
         order = itertools.count()
         return [[trial(one, block, next(order), self.seed) for one in group] for group in groups]
+
+    def trial_count(self, blocks: int) -> int:
+        """How many trials so many blocks launch."""
+        first, further = (sum(map(len, groups)) for groups in (self.groups(), self._repeated()))
+        return first + (blocks - 1) * further
+
+    def _repeated(self) -> list[list[Condition]]:
+        """The groups without their compiled conditions."""
+        measured = [[one for one in group if evidence(one) is Evidence.MEASURED] for group in self.groups()]
+        return [group for group in measured if group]
 
     def unlaunched_trials(self) -> list[tuple[TrialSpec, Outcome]]:
         """One row for every condition that means nothing or cannot run here, with its reason."""
@@ -112,7 +125,11 @@ def trial(condition: Condition, block: int, order: int, seed: int, with_entry: b
 
     Inputs and weights depend on the study's seed and the block only, so that the trials of a block get the same bytes.
     """
-    identity = {"condition": condition.condition_id, "block": block, "seed": seed}
+    found = evidence(condition)
+    identity: dict[str, Any] = {"condition": condition.condition_id, "block": block, "seed": seed}
+    if found is Evidence.COMPILED:
+        # where the chip is present another time, its measurement is another trial
+        identity["evidence"] = found.value
     bare = AllocationSpec(condition.allocation.name, condition.allocation.fraction, condition.allocation.limit_bytes)
     return TrialSpec(
         trial_id=digest(identity),
@@ -120,23 +137,29 @@ def trial(condition: Condition, block: int, order: int, seed: int, with_entry: b
         block=block,
         order=order,
         seed=int(digest({"block": block, "seed": seed})[:12], 16),
-        evidence=evidence(condition).value,
+        evidence=found.value,
         framework=condition.framework,
         device=condition.device,
-        allocation=allocation_spec(condition) if with_entry else bare,
+        allocation=allocation_spec(condition) if with_entry and found is Evidence.MEASURED else bare,
         workload=condition.workload,
-        protocol=condition.protocol,
+        protocol=_protocol(condition, found),
         settings={**condition.settings, "replicate": condition.replicate},
     )
 
 
 def evidence(condition: Condition) -> Evidence:
-    """Measured where it was asked for or the device is present; otherwise compiled."""
-    if condition.evidence is EvidenceRequest.compiled:
-        return Evidence.COMPILED
-    if condition.evidence is EvidenceRequest.measured or devices.absence(condition.device.kind) is None:
-        return Evidence.MEASURED
-    return Evidence.COMPILED
+    """Measured where it was asked for or the chip is present; otherwise compiled."""
+    return resolve(condition.evidence, condition.device)
+
+
+def _protocol(condition: Condition, found: Evidence) -> ProtocolSpec:
+    """The condition's; a compiler that has to do without the device gets twice the time."""
+    protocol = condition.protocol
+    if found is Evidence.MEASURED:
+        return protocol
+    limits = protocol.deadline_seconds
+    doubled: dict[str, float] = {name: 2 * limits[name] for name in ("compile", "total") if name in limits}
+    return replace(protocol, deadline_seconds={**limits, **doubled})
 
 
 def allocation_spec(condition: Condition) -> AllocationSpec:
@@ -171,10 +194,37 @@ def limit_bytes(condition: Condition) -> int | None:
 
 def without_launch(condition: Condition) -> Outcome | None:
     """Why a condition is not launched: it has no meaning here, or what it needs is absent. None: launch it."""
-    for check in (_not_applicable, _unavailable):
+    compiled = evidence(condition) is Evidence.COMPILED
+    for check in (_no_meaning, _not_compiled if compiled else _not_applicable, _unavailable):
         outcome = check(condition)
         if outcome is not None:
             return outcome
+    return None
+
+
+def _no_meaning(condition: Condition) -> Outcome | None:
+    """A chip of another device."""
+    sheet, device = condition.device.sheet, condition.device.kind
+    if sheet is None or sheet.platform == chips.PLATFORMS.get(device):
+        return None
+    text = f"chip={sheet.name} is no chip of device={device}; {_chips_of(device)}"
+    return _outcome(OutcomeKind.NOT_APPLICABLE, "chip of another device", text)
+
+
+def _chips_of(device: str) -> str:
+    names = chips.levels(device)
+    return f"it has {', '.join(names)}" if names else "leave chip out there"
+
+
+def _not_compiled(condition: Condition) -> Outcome | None:
+    """Conditions whose plan would be none, or the same as another's."""
+    framework, device, mode = condition.framework, condition.device.kind, condition.allocation.name
+    if framework.compile == "graph" and device != "tpu":
+        text = f"tf_graph on a {device} runs operation by operation: there is no one module whose memory is planned"
+        return _outcome(OutcomeKind.NOT_APPLICABLE, "not compiled as a whole", text)
+    if mode != "default":
+        text = f"allocation={mode} acts at run time; the compiler's plan is that of allocation=default"
+        return _outcome(OutcomeKind.NOT_APPLICABLE, "mode acts at run time", text)
     return None
 
 
@@ -193,13 +243,12 @@ def _not_applicable(condition: Condition) -> Outcome | None:
 
 
 def _unavailable(condition: Condition) -> Outcome | None:
-    entry, device = condition.entry, condition.device.kind
-    absent = devices.absence(device)
+    entry, absent = condition.entry, absence(condition.device)
     if evidence(condition) is Evidence.COMPILED:
-        found = f"; {absent}" if absent else ""
-        text = f"compiled evidence for device={device} is not part of this version{found}. {ADVICE}"
-        return _outcome(OutcomeKind.UNAVAILABLE, "compiled evidence not built", text)
-    if absent:
+        missing = devices.missing_compiler(condition.device.kind)
+        if missing:
+            return _outcome(OutcomeKind.UNAVAILABLE, "compiler not installed", missing)
+    elif absent:
         return _outcome(OutcomeKind.UNAVAILABLE, "device absent", f"{absent}. {ADVICE}")
     if condition.framework.python is None:
         missing = devices.missing_framework(condition.framework.name)

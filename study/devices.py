@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import psutil
+
+from runners.compiled.targets import COMPILERS
 
 MODULES = {"jax": "jax", "tf": "tensorflow"}
 LIBRARY_FOLDERS = (
@@ -30,7 +33,7 @@ def absence(device: str) -> str | None:
 
 
 def model_names(device: str) -> list[str]:
-    """How the machine names its chips: an NVIDIA driver by model, the PCI bus by a TPU's device id. Empty: none found."""
+    """How the machine names its chips: an NVIDIA driver by model, the PCI bus by a TPU's device id."""
     if device == "gpu":
         texts = [path.read_text() for path in Path("/proc/driver/nvidia/gpus").glob("*/information")]
         lines = [line.partition(":") for text in texts for line in text.splitlines()]
@@ -44,6 +47,16 @@ def missing_framework(name: str) -> str | None:
     if module is None or importlib.util.find_spec(module) is not None:
         return None
     return f"{module} is not installed in this environment; bring it with: pip install -c constraints.txt -e '.[cpu]'"
+
+
+def missing_compiler(device: str) -> str | None:
+    """The pip line that brings the compiler for a device, as a sentence, or None where it is installed."""
+    name, line = COMPILERS[{"gpu": "cuda"}.get(device, device)]
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return f"the compiler for device={device} is not installed ({name}); bring it with: {line}"
+    return None
 
 
 def library(names: list[str]) -> str | None:

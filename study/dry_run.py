@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from runners.records import Evidence
 from study.config import Condition
-from study.design import Design
+from study.design import Design, evidence
 from study.progress import label
 
 #: Seconds from the launch to the first step and from the last to the end, as seen on two cores; a guess elsewhere.
@@ -23,7 +24,8 @@ def show(design: Design, console: Console) -> None:
     varying = [key for key in design.factors if key not in ("framework", "compile")]
     for condition in design.conditions:
         outcome = design.unlaunched.get(condition.condition_id)
-        runs = str(design.blocks) if outcome is None else str(outcome.kind)
+        repeated = evidence(condition) is Evidence.MEASURED
+        runs = str(design.blocks if repeated else 1) if outcome is None else str(outcome.kind)
         table.add_row(
             label({**condition.settings}, varying), runs, _settings(condition) if outcome is None else outcome.text
         )
@@ -44,6 +46,8 @@ def _trial_seconds(condition: Condition) -> float:
 
 
 def _settings(condition: Condition) -> str:
+    if evidence(condition) is Evidence.COMPILED:
+        return f"compiled for {condition.device.chip or condition.device.kind}, not measured"
     assert condition.entry is not None, "a condition without an entry is never launched"
     entry = condition.entry
     environment = {**entry.environment, **entry.capped_environment} if _capped(condition) else entry.environment

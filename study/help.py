@@ -84,7 +84,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
 
 
 #: Filled by the level's file, or by the sweeper.
-INTERNAL = {"frameworks", "sizes", "batch", "kind", "compile"}
+INTERNAL = {"frameworks", "sizes", "modes", "batch", "kind", "compile"}
 
 
 def _default(value: Any) -> str:

@@ -17,7 +17,8 @@ from functools import cache
 from pathlib import Path
 
 import runners
-from runners.records import TrialSpec
+from runners.compiled import targets
+from runners.records import Evidence, TrialSpec
 from study.processes import TRIAL_VARIABLE, Process
 
 #: Variables that change what is measured; a trial holds those that its condition sets and no other.
@@ -68,7 +69,8 @@ def environment(spec: TrialSpec) -> dict[str, str]:
     """The complete environment of a trial, except for its id. The same for all trials of a condition."""
     dropped = set(scrubbed())
     kept = {name: value for name, value in os.environ.items() if name not in dropped and name != TRIAL_VARIABLE}
-    platform = PLATFORMS[spec.device.kind]
+    compiled = spec.evidence == Evidence.COMPILED
+    platform = PLATFORMS["cpu" if compiled else spec.device.kind]
     own = {
         # without JAX_PLATFORMS a failing backend makes JAX fall back to the CPU in silence
         "JAX_PLATFORMS": platform,
@@ -78,7 +80,9 @@ def environment(spec: TrialSpec) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": os.pathsep.join([runners_folder(), *filter(None, [kept.get("PYTHONPATH")])]),
     }
-    if spec.device.kind != "gpu":
+    if compiled:
+        own[targets.INTERPRETER_VARIABLE] = sys.executable
+    if compiled or spec.device.kind != "gpu":
         own["CUDA_VISIBLE_DEVICES"] = "-1"
     return {**kept, **own, **spec.allocation.environment}
 

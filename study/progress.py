@@ -51,6 +51,14 @@ class Progress:
         """The study goes on to this many trials."""
         self._total = total
 
+    def extend_by(self, trials: int) -> None:
+        """So many trials more, which nobody could foresee."""
+        self._total += trials
+
+    def say(self, text: str) -> None:
+        """A line of its own, above the live one."""
+        self._console.print(Text(text))
+
     def already_done(self) -> None:
         """A trial of an earlier session needs no run."""
         self._total -= 1

@@ -49,10 +49,25 @@ class Precision(Enum):
     bfloat16 = "bfloat16"
 
 
+class Mode(Enum):
+    train = "train"
+    infer = "infer"
+
+
+class Tracing(Enum):
+    each_shape = "each_shape"
+    reduce_retracing = "reduce_retracing"
+    signature = "signature"
+
+
 class EvidenceRequest(Enum):
     auto = "auto"
     measured = "measured"
     compiled = "compiled"
+
+
+class Search(Enum):
+    batch_size = "batch_size"
 
 
 class Start(Enum):
@@ -78,7 +93,7 @@ class Device:
 
 @dataclass
 class Chip:
-    """A data sheet, per chip; `usable_bytes` per device. A chip counts as `devices_per_chip` devices to its compiler."""
+    """A data sheet, per chip; `usable_bytes` per device. A compiler lists `devices_per_chip` devices for a chip."""
 
     name: str = setting("auto", "auto = the chip that is found, else v5e (tpu) or h100 (gpu)")
     device: Optional[DeviceKind] = setting(None, "the device this is a chip of; null = any")
@@ -132,6 +147,15 @@ class Workload:
     precision: Precision = setting(
         Precision.float32, "matmul precision of float32 inputs, set alike in both frameworks"
     )
+    mode: Optional[Mode] = setting(None, "of a model: a training step or an inference step", "train | infer")
+    path: Optional[str] = setting(None, "with workload=file: your own page", "path of a Python file")
+    model: Optional[str] = setting(None, "with workload=keras: a model of keras.applications", "ResNet50, …")
+    tracing: Optional[Tracing] = setting(
+        None,
+        "with changing shapes: how tf.function meets them (JAX has each_shape only)",
+        "each_shape | reduce_retracing | signature",
+    )
+    modes: list[str] = setting([], "the modes that the page has; empty = one step only")
     shape: dict[str, Optional[int]] = setting({}, "dimensions by name; null = the size's own", "elements")
     sizes: dict[str, dict[str, int]] = setting({}, "what each size means")
 
@@ -168,6 +192,9 @@ class Study:
     primary: Optional[str] = setting(None, "the factor that pairs differ in; null = framework, else the first swept")
     resume: Optional[str] = setting(None, "an earlier study's folder: run what is missing or failed there", "path")
     dry_run: bool = setting(False, "list the conditions and the estimated time, run nothing")
+    search: Optional[Search] = setting(
+        None, "compiled evidence: find the largest batch that fits each framework and chip", "batch_size"
+    )
     max_seconds: Optional[float] = setting(None, "stop between trials after so long; null = no bound", "seconds")
     batch: Optional[str] = setting(None, "set by the sweeper for its own jobs")
 

@@ -21,9 +21,9 @@ from types import FrameType
 from rich.console import Console
 
 from runners.records import ANSWERS, Outcome, SessionRecord, TrialRecord, TrialSpec
-from study import manifest, processes, record_table
-from study.config import StudyOptions
-from study.design import Design
+from study import manifest, processes, record_table, search
+from study.config import Condition, StudyOptions
+from study.design import Design, trial
 from study.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_OK, RequestError
 from study.journal import FolderLock, Journal, Past, read_past
 from study.progress import Progress
@@ -123,7 +123,7 @@ def _run_blocks(session: Session) -> None:
     design = session.design
     processes.become_subreaper()
     varying = [key for key in design.factors if key not in ("framework", "compile")]
-    total = design.blocks * sum(len(group) for group in design.groups()) + len(design.unlaunched)
+    total = design.trial_count(design.blocks) + len(design.unlaunched)
     with (
         Journal(session.folder, session.identity) as journal,
         Progress(session.console, total, varying) as progress,
@@ -138,6 +138,8 @@ def _run_blocks(session: Session) -> None:
                 if _out_of_time(session):
                     return
                 _run_group(session, supervisor, journal, progress, group)
+        if session.options.search is not None:
+            _run_searches(session, supervisor, journal, progress)
 
 
 def _blocks(session: Session, progress: Progress) -> Iterator[int]:
@@ -150,7 +152,7 @@ def _blocks(session: Session, progress: Progress) -> Iterator[int]:
     for block in range(design.blocks, design.most_blocks):
         if precise_enough(design, session.records.values(), design.half_width):
             return
-        progress.extend((block + 1) * size + len(design.unlaunched))
+        progress.extend(design.trial_count(block + 1) + len(design.unlaunched))
         yield block
 
 
@@ -163,6 +165,22 @@ def _run_group(
     together = [missing] if group[0].protocol.interleave else [[spec] for spec in missing]
     for part in filter(None, together):
         supervisor.run(part, lambda record: _acknowledge(session, journal, progress, record))
+
+
+def _run_searches(session: Session, supervisor: Supervisor, journal: Journal, progress: Progress) -> None:
+    """The largest batch of every condition, probe by probe; a probe that is on record is not run again."""
+
+    def try_one(condition: Condition) -> TrialRecord | None:
+        spec = trial(condition, 0, 0, session.design.seed)
+        if not _is_done(session, spec) and not _out_of_time(session):
+            progress.extend_by(1)
+            _run_group(session, supervisor, journal, progress, [spec])
+        return session.records.get(spec.trial_id)
+
+    for group in session.design.groups():
+        for condition in group:
+            found = search.run(condition, try_one)
+            progress.say(search.sentence(condition, found))
 
 
 def _is_done(session: Session, spec: TrialSpec) -> bool:

@@ -22,12 +22,14 @@ from runners.records import (
     Outcome,
     OutcomeKind,
     Phase,
+    Plan,
     RecordError,
     TrialRecord,
     TrialReport,
     TrialSpec,
     decode_line,
     encode_line,
+    plan_from_dict,
     report_from_dict,
 )
 from study import processes
@@ -78,6 +80,7 @@ class Live:
     used_seconds: dict[str, float] = field(default_factory=dict)
     buffer: bytes = b""
     report: TrialReport = field(default_factory=TrialReport)
+    plan: Plan | None = None
     failure: dict[str, Any] | None = None
     wants_turn: bool = False
     done: bool = False
@@ -196,6 +199,8 @@ class Supervisor:
                     live.wants_turn = True
                 case "report":
                     live.report = report_from_dict(event["report"])
+                case "plan":
+                    live.plan = plan_from_dict(event["plan"])
                 case "failed":
                     Phase(event["failure"]["phase"] or live.phase)
                     live.failure = event["failure"]
@@ -223,6 +228,7 @@ class Supervisor:
             spec=live.spec,
             outcome=classify(_ending(live, leftovers)),
             report=live.report,
+            plan=live.plan,
             start=self._starter.ways[trial_id],
             started_utc=live.started_utc,
             elapsed_seconds=time.monotonic() - live.started,

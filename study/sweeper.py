@@ -29,7 +29,7 @@ Plugins.instance()
 
 from hydra.plugins.sweeper import Sweeper  # noqa: E402
 
-from study import compose  # noqa: E402
+from study import compose, search  # noqa: E402
 from study.config import Condition, StudyOptions, condition_from, options_from  # noqa: E402
 from study.design import Design, plan  # noqa: E402
 from study.errors import RequestError  # noqa: E402
@@ -59,6 +59,7 @@ class StudySweeper(Sweeper):
             _refuse_ignored(overrides)
             composer = compose.Composer(self.context.config_loader, self.config)
             conditions, options = _conditions(overrides, composer)
+            search.require_compiled(conditions, options.search)
             design = _design(conditions, options, overrides)
             REQUEST.accept(design, options)
             if not options.dry_run:

@@ -55,6 +55,11 @@ def draw(tables: Tables) -> Figure:
     return figure
 
 
+def lacking(tables: Tables) -> str:
+    """Why there is no course of time to see."""
+    return "" if len(block_places(tables.trials)) > 1 else "there is only one block"
+
+
 def relative_times(trials: pd.DataFrame) -> pd.DataFrame:
     """place (block, counted through the folders), framework, and step time over its condition's arithmetic mean."""
     ok = trials[trials["step_seconds"].notna()]

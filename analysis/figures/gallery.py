@@ -57,7 +57,10 @@ def missing_data(module: ModuleType, tables: Tables) -> str:
     if table.empty:
         return f"there are no {module.TABLE}"
     empty = [name for name in module.COLUMNS if name not in table or table[name].isna().all()]
-    return f"no row of {module.TABLE} has {', '.join(empty)}" if empty else ""
+    if empty:
+        return f"no row of {module.TABLE} has {', '.join(empty)}"
+    lacking: str = module.lacking(tables) if hasattr(module, "lacking") else ""
+    return lacking
 
 
 def draw(module: ModuleType, tables: Tables) -> Figure:

@@ -16,6 +16,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib import font_manager, ft2font, ticker
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis, YAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -172,11 +173,11 @@ def beside(axis: Axes, row: float, text: str, colour: str = FAINT) -> None:
     axis.text(1.015, row, drawable(text), transform=place, va="center", ha="left", color=colour, fontsize=8)
 
 
-def wrapped(label: str) -> str:
-    """A label in at most three lines of 36 characters, broken between settings; the rest is cut, with an ellipsis."""
+def wrapped(label: str, lines: int = LABEL_LINES) -> str:
+    """A label in at most so many lines of 36 characters, broken between settings; the rest is cut, with an ellipsis."""
     whole = SEPARATOR.join(part.replace(" ", _FIXED_SPACE) for part in drawable(label).split(SEPARATOR))
-    lines = textwrap.wrap(whole, LABEL_WIDTH, max_lines=LABEL_LINES, placeholder=" …") or [""]
-    return "\n".join(lines).replace(_FIXED_SPACE, " ")
+    found = textwrap.wrap(whole, LABEL_WIDTH, max_lines=lines, placeholder=" …") or [""]
+    return "\n".join(found).replace(_FIXED_SPACE, " ")
 
 
 def drawable(text: str) -> str:
@@ -190,14 +191,18 @@ def _characters() -> frozenset[int]:
     return frozenset(ft2font.FT2Font(str(path)).get_charmap())
 
 
-def value_axis(axis: Axes, values: Any, label: str, *, zero: bool = False, include: Sequence[float] = ()) -> None:
+def value_axis(
+    axes: Axes, values: Any, label: str, *, zero: bool = False, include: Sequence[float] = (), upward: bool = False
+) -> None:
     """Scale, limits and ticks of the x axis for these values; logarithmic where they span more than a factor of 12.
 
-    `zero` lets a linear axis begin at 0, as bars need it; `include` are further values that must be visible.
+    `zero` lets a linear axis begin at 0, as bars need it; `include` are further values that must be visible; `upward`
+    means the y axis instead.
     """
+    axis = axes.yaxis if upward else axes.xaxis
     finite = np.array([float(value) for value in [*values, *include] if math.isfinite(value)])
-    axis.set_xlabel(label)
-    axis.tick_params(axis="x", labelsize=8)
+    axis.set_label_text(label)
+    axis.set_tick_params(labelsize=8)
     positive = finite[finite > 0]
     if len(positive) and not zero and positive.max() > 12 * positive.min():
         _logarithmic(axis, float(positive.min()), float(positive.max()))
@@ -206,23 +211,31 @@ def value_axis(axis: Axes, values: Any, label: str, *, zero: bool = False, inclu
         _linear(axis, min(low, 0.0) if zero else low, max(high, 0.0) if zero else high, zero)
 
 
-def _linear(axis: Axes, low: float, high: float, zero: bool) -> None:
+def _linear(axis: Axis, low: float, high: float, zero: bool) -> None:
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
-    axis.set_xlim(low if zero and low == 0 else low - margin, high + margin)
-    axis.xaxis.set_major_locator(ticker.MaxNLocator(5 if axis.get_position().width > 0.4 else 4))
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    _set_range(axis, low if zero and low == 0 else low - margin, high + margin)
+    axis.set_major_locator(ticker.MaxNLocator(5 if axis.axes.get_position().width > 0.4 else 4))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.6g}"))
 
 
-def _logarithmic(axis: Axes, low: float, high: float) -> None:
-    axis.set_xscale("log")
-    axis.set_xlim(low / 1.3, high * 1.3)
+def _logarithmic(axis: Axis, low: float, high: float) -> None:
+    axis.axes.set(**{"yscale" if isinstance(axis, YAxis) else "xscale": "log"})
+    _set_range(axis, low / 1.3, high * 1.3)
     decades = math.log10(high / low)
     subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0, 3.0) if decades < 3.2 else (1.0,)
-    axis.xaxis.set_major_locator(ticker.LogLocator(subs=subs, numticks=12))
-    axis.xaxis.set_minor_locator(ticker.NullLocator())
-    axis.xaxis.set_major_formatter(
-        ticker.FuncFormatter(lambda value, _: f"{value:,.3g}" if value < 1e5 else f"{value:.0e}")
-    )
+    axis.set_major_locator(ticker.LogLocator(subs=subs, numticks=12))
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _plain_number(value)))
+
+
+def _plain_number(value: float) -> str:
+    if value < 1e3:
+        return f"{value:,.3g}"
+    return f"{value:,.0f}" if value < 1e6 else f"{value:.0e}"
+
+
+def _set_range(axis: Axis, low: float, high: float) -> None:
+    axis.axes.set(**{"ylim" if isinstance(axis, YAxis) else "xlim": (low, high)})
 
 
 def left_out(shown: int, total: int, which: str) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from runners.faults import TrialFault
 from runners.records import Quantity, Scalar, TrialSpec
+from runners.work import TracedWork
 
 #: The arrays of one side of a step, by name: `np.ndarray`s on a page, the framework's own arrays once placed.
 Tree = dict[str, Any]
@@ -19,13 +21,42 @@ Tree = dict[str, Any]
 PageStep = Callable[[Tree, Tree], tuple[Tree, Any]]
 
 
+@dataclass(frozen=True)
+class ArrayShape:
+    """An array that need not exist: its shape, and its dtype as NumPy knows it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+#: The shapes of one side of a step, by name.
+Shapes = dict[str, ArrayShape]
+
+
+@dataclass
+class Lowering:
+    """A step on its way to a compiler.
+
+    `form` says what `module` is: `stablehlo` text, or a serialised `hlo` proto. `bridge` is what lowered it. Arguments
+    and results are flat: the state's arrays by name, then the batch's; the new state's, then the loss.
+    """
+
+    module: bytes
+    form: str
+    bridge: str
+    trace_seconds: float
+    lower_seconds: float
+    traces: int
+
+
 @dataclass
 class Program:
-    """A compiled step, bound to its batch.
+    """A compiled step, bound to its batch, or to the `cycle` batches that it takes in turn.
 
     `step(state)` gives (new state, loss) and may return before the work is done; the state given to it is consumed.
     `traces()` counts how often Python ran the page's step, which is once per trace. Seconds are None where the
-    framework cannot tell a stage apart; `first_call_compiles` says that the first step holds compilation.
+    framework cannot tell a stage apart; `first_call_compiles` says that the first step holds compilation. `work` is
+    what the trace holds of matrix products and convolutions (None: not looked at).
     """
 
     step: Callable[[Tree], tuple[Tree, Any]]
@@ -34,6 +65,8 @@ class Program:
     lower_seconds: float | None = None
     compile_seconds: float | None = None
     first_call_compiles: bool = False
+    cycle: int = 1
+    work: TracedWork | None = None
 
 
 class FrameworkRunner(ABC):
@@ -75,8 +108,21 @@ class FrameworkRunner(ABC):
         """
 
     @abstractmethod
-    def compile(self, step: PageStep, state: Tree, batch: Tree, *, donate: bool) -> Program:
-        """Compile the page's step. `donate`: the old state's memory becomes the new state's."""
+    def compile(
+        self,
+        step: PageStep,
+        state: Tree,
+        batch: Tree,
+        *,
+        donate: bool,
+        more_batches: Sequence[Tree] = (),
+        tracing: str | None = None,
+    ) -> Program:
+        """Compile the page's step. `donate`: the old state's memory becomes the new state's.
+
+        `more_batches` follow the first in turn; `tracing` says how their changing shapes are met (see WorkloadSpec).
+        Raises `TrialFault` (not_applicable) for a `tracing` that the framework does not have.
+        """
 
     @abstractmethod
     def build_fence(self) -> Callable[[Tree, Any], float]:
@@ -90,6 +136,15 @@ class FrameworkRunner(ABC):
     def device_memory(self) -> dict[str, Quantity]:
         """device_live_peak and device_pool_peak; a statistic that is not collected is None, never 0."""
 
+    def lower(self, spec: TrialSpec, step: PageStep, state: Shapes, batch: Shapes) -> Lowering:
+        """Lower the page's step for `spec.device.kind`, with no device opened: the only call of a compiled trial.
+
+        Raises:
+            TrialFault: not_applicable, where this framework cannot.
+        """
+        text = f"{self.name} offers no lowering to StableHLO: use evidence=measured ({spec.workload.name}, {step}, "
+        raise TrialFault("not_applicable", "no lowering", f"{text}{len(state)} and {len(batch)} arrays)")
+
 
 def counting(step: PageStep) -> tuple[PageStep, Callable[[], int]]:
     """`step`, and how often Python has run it: a compiled step's body runs only while it is traced."""
@@ -101,6 +156,11 @@ def counting(step: PageStep) -> tuple[PageStep, Callable[[], int]]:
         return step(state, batch)
 
     return counted, lambda: runs
+
+
+def uncompiled(step: PageStep, batch: Tree) -> Program:
+    """A step that drives the framework from the host by itself: it is called as it stands, and never traced."""
+    return Program(lambda state: step(state, batch), traces=lambda: 0, trace_seconds=0.0)
 
 
 def shared_knobs() -> dict[str, Scalar]:

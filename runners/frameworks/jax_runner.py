@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,11 +14,24 @@ import numpy as np
 from jax._src import xla_bridge  # the only place that tells whether a backend exists without creating one
 
 from runners.faults import TrialFault
-from runners.frameworks.base import FrameworkRunner, PageStep, Program, Tree, counting, shared_knobs
+from runners.frameworks.base import (
+    FrameworkRunner,
+    Lowering,
+    PageStep,
+    Program,
+    Shapes,
+    Tree,
+    counting,
+    shared_knobs,
+)
+from runners.frameworks.jax_work import traced_work
 from runners.records import Quantity, Scalar, TrialSpec
 
 #: workload.precision → jax_default_matmul_precision.
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "bfloat16": "bfloat16"}
+
+#: device.kind → JAX's name of the platform to lower for.
+LOWERING_PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 
 
 class Runner(FrameworkRunner):
@@ -68,12 +82,27 @@ class Runner(FrameworkRunner):
             self._require_platform(device.platform)
         return placed
 
-    def compile(self, step: PageStep, state: Tree, batch: Tree, *, donate: bool) -> Program:
+    def compile(
+        self,
+        step: PageStep,
+        state: Tree,
+        batch: Tree,
+        *,
+        donate: bool,
+        more_batches: Sequence[Tree] = (),
+        tracing: str | None = None,
+    ) -> Program:
         """Trace, lower and compile ahead of time, each timed; then call the jitted function, as a user would.
 
         The jitted function reuses this very executable (no second trace or compilation), and its dispatch is 1–4 µs a
         call shorter than the ahead-of-time object's, whose call goes through more Python.
         """
+        if tracing not in (None, "each_shape"):
+            raise TrialFault(
+                "not_applicable",
+                "tracing not offered",
+                f"jax.jit traces once for every shape: workload.tracing={tracing} is TensorFlow's. Use each_shape.",
+            )
         counted, traces = counting(step)
         jitted = jax.jit(counted, donate_argnums=(0,) if donate else ())
         times = [time.monotonic()]
@@ -84,11 +113,29 @@ class Runner(FrameworkRunner):
         lowered.compile()
         times.append(time.monotonic())
         trace, lower, compiling = np.diff(times).tolist()
+        batches = itertools.cycle([batch, *more_batches])
 
         def bound(state: Tree) -> tuple[Tree, Any]:
-            return jitted(state, batch)
+            return jitted(state, next(batches))
 
-        return Program(bound, traces, trace, lower, trace + lower + compiling)
+        names = [*(f"state[{name!r}]" for name in sorted(state)), "the loss"]
+        # the first trace does not stand for steps of other shapes
+        work = None if more_batches else traced_work(traced.jaxpr, names)
+        cycle = 1 + len(more_batches)
+        return Program(bound, traces, trace, lower, trace + lower + compiling, cycle=cycle, work=work)
+
+    def lower(self, spec: TrialSpec, step: PageStep, state: Shapes, batch: Shapes) -> Lowering:
+        """Trace with shapes, lower for the trial's platform; donation is written into the module."""
+        jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION[spec.workload.precision])
+        counted, traces = counting(step)
+        jitted = jax.jit(counted, donate_argnums=(0,) if spec.workload.donate else ())
+        times = [time.monotonic()]
+        traced = jitted.trace(_abstract(state), _abstract(batch))
+        times.append(time.monotonic())
+        text = traced.lower(lowering_platforms=(LOWERING_PLATFORMS[spec.device.kind],)).as_text()
+        times.append(time.monotonic())
+        trace_seconds, lower_seconds = np.diff(times).tolist()
+        return Lowering(text.encode(), "stablehlo", "jax", trace_seconds, lower_seconds, traces())
 
     def build_fence(self) -> Callable[[Tree, Any], float]:
         @jax.jit
@@ -116,6 +163,10 @@ class Runner(FrameworkRunner):
                 f"JAX_PLATFORMS is {os.environ['JAX_PLATFORMS']!r}: install the matching JAX plug-in, or choose "
                 f"device={found}.",
             )
+
+
+def _abstract(shapes: Shapes) -> Tree:
+    return {name: jax.ShapeDtypeStruct(one.shape, one.dtype) for name, one in shapes.items()}
 
 
 def _require_platforms(kind: str) -> None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from runners.faults import TrialFault
-from runners.frameworks.base import FrameworkRunner, PageStep, Program, Tree, counting, shared_knobs
+from runners.frameworks.base import (
+    FrameworkRunner,
+    Lowering,
+    PageStep,
+    Program,
+    Shapes,
+    Tree,
+    counting,
+    shared_knobs,
+)
 from runners.records import Quantity, Scalar, TrialSpec
 
 # TensorFlow imports JAX where it is installed: 130 MB that belong to the other framework. None makes that import fail,
@@ -20,6 +30,8 @@ sys.modules["jax"] = None  # type: ignore[assignment]
 
 import tensorflow as tf  # noqa: E402
 from tensorflow.python.eager import context  # noqa: E402 - tells whether a context exists without creating one
+
+from runners.frameworks.tf_work import traced_work  # noqa: E402
 
 #: Sizes in bytes that tell pools apart: BFC serves both, the oneDNN pool only what is 256 KiB or more.
 SMALL_BYTES, LARGE_BYTES = 1_000, 300_000
@@ -86,13 +98,52 @@ class Runner(FrameworkRunner):
         self._require_platform(placed.device)
         return placed
 
-    def compile(self, step: PageStep, state: Tree, batch: Tree, *, donate: bool) -> Program:
+    def compile(
+        self,
+        step: PageStep,
+        state: Tree,
+        batch: Tree,
+        *,
+        donate: bool,
+        more_batches: Sequence[Tree] = (),
+        tracing: str | None = None,
+    ) -> Program:
         """Trace only; XLA and Grappler work inside the first call. A donated state is variables, updated in place."""
         counted, traces = counting(step)
         build = _in_place_step if donate else _returning_step
+        options = {"autograph": False, "jit_compile": self._jit_compile, **_tracing_options(tracing, more_batches)}
         began = time.monotonic()
-        bound = build(counted, state, batch, jit_compile=self._jit_compile)
-        return Program(bound, traces, time.monotonic() - began, first_call_compiles=True)
+        bound, traced = build(counted, state, [batch, *more_batches], options)
+        seconds = time.monotonic() - began
+        # without a fixed shape a graph tells no FLOPs
+        work = None if more_batches else traced_work(traced, _result_names(traced, state, donate))
+        cycle = 1 + len(more_batches)
+        return Program(bound, traces, seconds, first_call_compiles=True, cycle=cycle, work=work)
+
+    def lower(self, spec: TrialSpec, step: PageStep, state: Shapes, batch: Shapes) -> Lowering:
+        """The HLO of a pure function of flat arguments. What lowers it is TensorFlow's bridge to XLA for the host, or,
+        for a TPU and where tensorflow-tpu is what is installed, its bridge for TPUs (neither needs a device)."""
+        _set_lowering_precision(spec.workload.precision, spec.device.kind)
+        tf.config.set_visible_devices([], "GPU")
+        counted, traces = counting(step)
+
+        def flat(*leaves: tf.Tensor) -> list[tf.Tensor]:
+            new_state, loss = counted(
+                dict(zip(state, leaves, strict=False)), dict(zip(batch, leaves[len(state) :], strict=True))
+            )
+            return [*(new_state[name] for name in state), loss]
+
+        times = [time.monotonic()]
+        function = tf.function(flat, autograph=False, jit_compile=True)
+        specs = [tf.TensorSpec(one.shape, one.dtype) for one in (*state.values(), *batch.values())]
+        generate = function.experimental_get_compiler_ir(*specs)
+        times.append(time.monotonic())
+        own_bridge = spec.device.kind == "tpu" and "tensorflow-tpu" in self.versions()
+        module = generate(stage="hlo_serialized", platform_name="TPU" if own_bridge else None)
+        times.append(time.monotonic())
+        trace_seconds, lower_seconds = np.diff(times).tolist()
+        bridge = f"tensorflow {'TPU' if own_bridge else 'host'} bridge"
+        return Lowering(module, "hlo", bridge, trace_seconds, lower_seconds, traces())
 
     def build_fence(self) -> Callable[[Tree, Any], float]:
         @tf.function(autograph=False, jit_compile=self._jit_compile)
@@ -144,6 +195,17 @@ def _set_precision(precision: str) -> None:
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
 
 
+def _set_lowering_precision(precision: str, kind: str) -> None:
+    """XLA's precision of float32 products: highest where TensorFloat-32 is off, the platform's default where it is on.
+
+    A TPU's default is one bfloat16 pass, so there `bfloat16` is what the switch means.
+    """
+    if kind == "tpu" and precision == "bfloat16":
+        tf.config.experimental.enable_tensor_float_32_execution(True)
+    else:
+        _set_precision(precision)
+
+
 def _apply_calls(device: Any, calls: dict[str, Scalar]) -> None:
     """The allocation mode's API settings: `memory_growth` (bool) and `memory_limit_mib` (MiB, reserved whole)."""
     growth, limit_mib = calls.pop("memory_growth", None), calls.pop("memory_limit_mib", None)
@@ -159,19 +221,51 @@ def _apply_calls(device: Any, calls: dict[str, Scalar]) -> None:
         raise TrialFault("not_applicable", "allocation call refused", f"{device.name}: {error}") from error
 
 
-def _in_place_step(step: PageStep, variables: Tree, batch: Tree, *, jit_compile: bool) -> Callable[[Tree], Any]:
-    @tf.function(autograph=False, jit_compile=jit_compile)
+def _tracing_options(tracing: str | None, batches: Sequence[Tree]) -> dict[str, Any]:
+    """What `tf.function` is told of shapes that change: nothing, to relax them by itself, or the signature."""
+    if tracing == "reduce_retracing":
+        return {"reduce_retracing": True}
+    if tracing == "signature":
+        return {"signature": {name: _relaxed([batch[name] for batch in batches]) for name in batches[0]}}
+    return {}
+
+
+def _relaxed(arrays: list[Any]) -> tf.TensorSpec:
+    """The shape that all arrays have, None where they differ."""
+    shapes = zip(*(array.shape.as_list() for array in arrays), strict=True)
+    return tf.TensorSpec([sizes[0] if len(set(sizes)) == 1 else None for sizes in shapes], arrays[0].dtype)
+
+
+def _function(body: Callable[..., Any], options: dict[str, Any], *before: Any) -> Any:
+    """`tf.function` of `body`, whose last argument is the batch and whose others are like `before`."""
+    signature = options.pop("signature", None)
+    if signature is not None:
+        options["input_signature"] = [
+            *(tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), one) for one in before),
+            signature,
+        ]
+    return tf.function(body, **options)
+
+
+def _in_place_step(step: PageStep, variables: Tree, batches: list[Tree], options: dict[str, Any]) -> tuple[Any, Any]:
     def update(batch: Tree) -> tf.Tensor:
         new_state, loss = step({name: variable.read_value() for name, variable in variables.items()}, batch)
         for name, variable in variables.items():
             variable.assign(new_state[name], read_value=False)
         return loss
 
-    update.get_concrete_function(batch)
-    return lambda state: (state, update(batch))
+    compiled, turns = _function(update, options), itertools.cycle(batches)
+    traced = compiled.get_concrete_function(batches[0])
+    return (lambda state: (state, compiled(next(turns)))), traced
 
 
-def _returning_step(step: PageStep, state: Tree, batch: Tree, *, jit_compile: bool) -> Callable[[Tree], Any]:
-    compiled = tf.function(step, autograph=False, jit_compile=jit_compile)
-    compiled.get_concrete_function(state, batch)
-    return lambda state: compiled(state, batch)
+def _returning_step(step: PageStep, state: Tree, batches: list[Tree], options: dict[str, Any]) -> tuple[Any, Any]:
+    compiled, turns = _function(step, options, state), itertools.cycle(batches)
+    traced = compiled.get_concrete_function(state, batches[0])
+    return (lambda state: compiled(state, next(turns))), traced
+
+
+def _result_names(traced: Any, state: Tree, donate: bool) -> list[str]:
+    """The flat results of a traced step in order: a dict's are sorted by name."""
+    names = [] if donate else [f"state[{name!r}]" for name in sorted(state)]
+    return [*names, "the loss"][: len(traced.graph.outputs)]

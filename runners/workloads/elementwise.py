@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from runners.records import WorkloadSpec
-from runners.workloads.page import Arrays, Problem, WorkCounts, cast, generator, item_bytes
+from runners.workloads.page import Arrays, Drawn, Problem, WorkCounts, describe, in_float64, item_bytes, normal, numpy_dtype
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 
@@ -26,15 +26,14 @@ A, B = 0.875, 0.125
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """x standard normal; y uniform in [1, 2), so that the loss moves from 1 towards 7/3."""
-    random, shape = generator(seed), (workload.batch_size, workload.shape["width"])
-    x = random.standard_normal(shape, dtype=np.float32)
-    y = random.random(shape, dtype=np.float32) + np.float32(1)
-    return Problem({"x": cast(x, workload.dtype)}, {"y": cast(y, workload.dtype)})
+    shape, dtype = (workload.batch_size, workload.shape["width"]), workload.dtype
+    y = Drawn(shape, numpy_dtype(dtype), lambda random, shape: random.random(shape, dtype=np.float32) + np.float32(1))
+    return describe(seed, {"x": normal(shape, dtype)}, {"y": y})
 
 
-def reference(problem: Problem) -> Iterator[tuple[Arrays, float]]:
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The steps in float64."""
-    x, y = problem.state["x"].astype(np.float64), problem.batch["y"].astype(np.float64)
+    x, y = in_float64(problem.state)["x"], in_float64(problem.batch)["y"]
     while True:
         x = A * x + B * y
         yield {"x": x}, float(np.mean(x**2))
@@ -48,10 +47,11 @@ def counts(workload: WorkloadSpec) -> WorkCounts:
         flops=5 * elements,
         bytes=3 * elements * item_bytes(workload.dtype),
         examples=workload.batch_size,
+        matrix_flops=0,
     )
 
 
-def jax_step() -> Callable[..., Any]:
+def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax.numpy as jnp
 
@@ -62,7 +62,7 @@ def jax_step() -> Callable[..., Any]:
     return step
 
 
-def tf_step() -> Callable[..., Any]:
+def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 

@@ -19,21 +19,24 @@ from typing import Any
 import numpy as np
 
 from runners.records import WorkloadSpec
-from runners.workloads.page import Arrays, Problem, WorkCounts, cast, generator, item_bytes
+from runners.workloads.page import Arrays, Drawn, Problem, WorkCounts, describe, in_float64, item_bytes, normal, numpy_dtype
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """x standard normal; w and the weights as above."""
-    random, size = generator(seed), workload.shape["size"]
-    x = random.standard_normal((workload.batch_size, size), dtype=np.float32)
-    weights = 1.0 / np.arange(1, size + 1, dtype=np.float64) ** 2
+    size, dtype = workload.shape["size"], workload.dtype
     batch = {
-        "w": cast(_orthogonal(size, random), workload.dtype),
-        "weights": (weights / weights.sum()).astype(np.float32),
+        "w": Drawn((size, size), numpy_dtype(dtype), lambda random, _: _orthogonal(size, random)),
+        "weights": Drawn((size,), numpy_dtype("float32"), lambda *_: _weights(size)),
     }
-    return Problem({"x": cast(x, workload.dtype)}, batch)
+    return describe(seed, {"x": normal((workload.batch_size, size), dtype)}, batch)
+
+
+def _weights(size: int) -> np.ndarray:
+    weights = 1.0 / np.arange(1, size + 1, dtype=np.float64) ** 2
+    return (weights / weights.sum()).astype(np.float32)
 
 
 def _orthogonal(size: int, random: np.random.Generator) -> np.ndarray:
@@ -47,10 +50,10 @@ def _orthogonal(size: int, random: np.random.Generator) -> np.ndarray:
     return matrix[random.permutation(size)] * signs
 
 
-def reference(problem: Problem) -> Iterator[tuple[Arrays, float]]:
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The steps in float64."""
-    x, w = problem.state["x"].astype(np.float64), problem.batch["w"].astype(np.float64)
-    weights = problem.batch["weights"].astype(np.float64)
+    x, batch = in_float64(problem.state)["x"], in_float64(problem.batch)
+    w, weights = batch["w"], batch["weights"]
     while True:
         x = x @ w
         yield {"x": x}, float(np.mean(x**2 @ weights))
@@ -67,10 +70,11 @@ def counts(workload: WorkloadSpec) -> WorkCounts:
         flops=2 * rows * size * size + 3 * rows * size,
         bytes=(2 * rows * size + size * size) * item + 4 * size,
         examples=rows,
+        matrix_flops=2 * rows * size * size,
     )
 
 
-def jax_step() -> Callable[..., Any]:
+def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax.numpy as jnp
 
@@ -82,7 +86,7 @@ def jax_step() -> Callable[..., Any]:
     return step
 
 
-def tf_step() -> Callable[..., Any]:
+def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from runners.records import WorkloadSpec
-from runners.workloads.page import Arrays, Problem, WorkCounts, cast, generator, item_bytes
+from runners.workloads.page import Arrays, Problem, WorkCounts, constant, describe, in_float64, integers, item_bytes, normal
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 
@@ -26,14 +26,12 @@ RATE = 2.0**-5
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """x standard normal, labels uniform, weights normal with variance 2 / inputs (He), biases 0."""
-    random, state = generator(seed), {}
-    for index, (rows, columns) in enumerate(_layers(workload)):
-        weight = random.standard_normal((rows, columns), dtype=np.float32) * np.float32(np.sqrt(2 / rows))
-        state[f"w{index}"] = cast(weight, workload.dtype)
-        state[f"b{index}"] = cast(np.zeros(columns, np.float32), workload.dtype)
-    x = random.standard_normal((workload.batch_size, workload.shape["width"]), dtype=np.float32)
-    labels = random.integers(0, workload.shape["classes"], workload.batch_size, dtype=np.int32)
-    return Problem(state, {"x": cast(x, workload.dtype), "labels": labels})
+    rows, shape, state = workload.batch_size, workload.shape, {}
+    for index, (m, n) in enumerate(_layers(workload)):
+        state[f"w{index}"] = normal((m, n), workload.dtype, np.sqrt(2 / m))
+        state[f"b{index}"] = constant((n,), workload.dtype)
+    x = normal((rows, shape["width"]), workload.dtype)
+    return describe(seed, state, {"x": x, "labels": integers((rows,), shape["classes"])})
 
 
 def _layers(workload: WorkloadSpec) -> list[tuple[int, int]]:
@@ -42,21 +40,21 @@ def _layers(workload: WorkloadSpec) -> list[tuple[int, int]]:
     return [(width, width)] * workload.shape["layers"] + [(width, classes)]
 
 
-def reference(problem: Problem) -> Iterator[tuple[Arrays, float]]:
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The steps in float64, backpropagation written out."""
-    state = {name: array.astype(np.float64) for name, array in problem.state.items()}
-    depth, rows = len(state) // 2, np.arange(len(problem.batch["labels"]))
+    state, batch = in_float64(problem.state), in_float64(problem.batch)
+    depth, rows = len(state) // 2, np.arange(len(batch["labels"]))
     while True:
-        activations = [problem.batch["x"].astype(np.float64)]
+        activations = [batch["x"]]
         for i in range(depth):
             z = activations[-1] @ state[f"w{i}"] + state[f"b{i}"]
             activations.append(np.maximum(z, 0) if i < depth - 1 else z)
         logits = activations.pop()
         shifted = logits - logits.max(axis=1, keepdims=True)
         log_probability = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        loss = -log_probability[rows, problem.batch["labels"]].mean()
+        loss = -log_probability[rows, batch["labels"]].mean()
         delta = np.exp(log_probability)
-        delta[rows, problem.batch["labels"]] -= 1
+        delta[rows, batch["labels"]] -= 1
         delta /= len(rows)
         new = {}
         for i in reversed(range(depth)):
@@ -73,15 +71,17 @@ def counts(workload: WorkloadSpec) -> WorkCounts:
     layers, rows, item = _layers(workload), workload.batch_size, item_bytes(workload.dtype)
     forward = sum(2 * rows * m * n for m, n in layers)
     parameters = sum(m * n + n for m, n in layers)
+    flops = 3 * forward - 2 * rows * layers[0][0] * layers[0][1]
     return WorkCounts(
         parameters=parameters,
-        flops=3 * forward - 2 * rows * layers[0][0] * layers[0][1],
+        flops=flops,
         bytes=(2 * parameters + rows * workload.shape["width"]) * item + 4 * rows,
         examples=rows,
+        matrix_flops=flops,
     )
 
 
-def jax_step() -> Callable[..., Any]:
+def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax
     import jax.numpy as jnp
@@ -101,7 +101,7 @@ def jax_step() -> Callable[..., Any]:
     return step
 
 
-def tf_step() -> Callable[..., Any]:
+def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 

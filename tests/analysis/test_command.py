@@ -37,7 +37,7 @@ def test_as_a_process_of_its_own(study: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "jax takes 0.50 × the time of tf" in ended.stdout and "report.html" in ended.stdout
     names = {path.name for path in study.iterdir()}
-    assert names == {"journal", "trials.csv", "tables", "figures", "report.html"}
+    assert names == {"journal", "trials.csv", "trials.parquet", "tables", "figures", "report.html"}
     tables = {path.stem for path in (study / "tables").iterdir()}
     assert {"conditions", "pairs", "outcomes", "warnings", "bad_lines", "match"} <= tables
 
@@ -106,6 +106,35 @@ def test_the_terminal_summary_fits(tmp_path: Path, width: int, capsys: pytest.Ca
     assert max(len(line) for line in lines if not line.startswith("Report:")) <= width
     text = " ".join(lines)
     assert "2 ok, 1" in text and "oom" in text and "300" in text and "12.3" in text
+
+
+def test_no_outcome_is_broken_inside_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = factory.condition("jax", allocation="growth"), factory.condition("tf_graph", allocation="growth")
+    trials = [factory.trial(one, 0, outcome="not_applicable"), factory.trial(other, 0, outcome="unavailable")]
+    folder = factory.write(tmp_path / "s", factory.session([one, other], 1), *trials)
+    show(analyse([folder], folder), Console(width=80, highlight=False))
+    printed = capsys.readouterr().out
+    assert "1 n/a" in printed and "1 unavailable" in printed
+
+
+def test_many_comparisons_take_a_dozen_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """16 cells of one block: sentences of two lines each at 80 columns. The one that did not match leads."""
+    cells = [
+        factory.condition(name, allocation="glibc_retain", workload__batch_size=1000 + size)
+        for size in range(16)
+        for name in ("jax", "tf_graph")
+    ]
+    trials = [factory.trial(one, 0, 0.01 * (1 + n % 2)) for n, one in enumerate(cells)]
+    trials[-1] = factory.trial(cells[-1], 0, 0.02, input_hash="other")
+    folder = factory.write(tmp_path / "s", factory.session(cells, 1), *trials)
+    show(analyse([folder], folder), Console(width=80, highlight=False))
+    lines = capsys.readouterr().out.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("•"))
+    rest = next(n for n, line in enumerate(lines) if line.startswith("…"))
+    shown = sum(line.startswith("•") for line in lines)
+    assert 1 < rest - first <= 12
+    assert "batch_size 1015" in lines[first]
+    assert lines[rest] == f"… and {16 - shown} more comparisons in the report."
 
 
 def test_walls() -> None:

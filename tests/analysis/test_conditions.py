@@ -18,6 +18,18 @@ def tables_of(folder: Path) -> Tables:
     return build_tables(read_journals([folder]), 0.02)
 
 
+def test_tables_follow_the_design_not_the_order_of_trials(tmp_path: Path) -> None:
+    conditions = [factory.condition(name, workload__batch_size=size) for size in (8, 4) for name in ("tf", "jax")]
+    lines = [factory.trial(one, block, 0.01) for block in range(2) for one in reversed(conditions)]
+    tables = tables_of(factory.write(tmp_path / "s", factory.session(conditions, 2), *lines))
+    expected = ["tf · batch_size 8", "jax · batch_size 8", "tf · batch_size 4", "jax · batch_size 4"]
+    assert tables.conditions["label"].tolist() == expected
+    assert tables.outcomes["label"].tolist() == expected
+    pairs = tables.pairs[["cell", "level_a", "level_b"]].to_numpy().tolist()
+    assert pairs == [["batch_size 8", "tf", "jax"], ["batch_size 4", "tf", "jax"]]
+    assert tables.trials["block"].tolist() == [0, 1] * 4
+
+
 def test_survivors_are_averaged_and_failures_counted(tmp_path: Path) -> None:
     """Case 32: 100 ms, 100 ms, oom is a mean of 100 ms with n = 2 and an oom rate of a third."""
     folder = factory.study(tmp_path / "s", [JAX], lambda _, block: None if block == 2 else 0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from types import ModuleType
 
@@ -11,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis.figures import gallery, style
+from analysis.figures import gallery, style, waterfall
 from analysis.figures.launches import shown_conditions
 from analysis.load import read_journals
 from analysis.tables import Tables, build_tables
@@ -56,11 +57,13 @@ def texts(figure: Figure) -> list[str]:
 
 def boxes(texts: list[Text], figure: Figure) -> list[object]:
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    return [t.get_window_extent(renderer) for t in texts if t.get_visible() and t.get_text()]
+    shown = [text for text in texts if text.get_visible() and text.get_text()]
+    return [Text.get_window_extent(text, renderer) for text in shown]  # of an annotation the text, without its line
 
 
 def test_the_expected_figures_exist() -> None:
-    assert list(MODULES) == ["ratios", "step_time", "throughput", "memory", "compile_time", "blocks", "outcomes"]
+    expected = ["ratios", "step_time", "throughput", "memory", "waterfall", "tradeoff", "compile_time", "blocks"]
+    assert list(MODULES) == [*expected, "outcomes"]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -139,7 +142,8 @@ def test_a_missing_quantity_skips_its_figure(tmp_path: Path) -> None:
     assert drawings["compile_time"].skipped and drawings["compile_time"].svg is None
     assert drawings["ratios"].skipped == "there are no pairs"
     saved = sorted(path.name for path in (tmp_path / "figures").iterdir())
-    names = ("blocks", "outcomes", "step_time", "throughput")
+    assert drawings["blocks"].skipped == "there is only one block"
+    names = ("outcomes", "step_time", "throughput")
     assert saved == sorted(f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "png"))
 
 
@@ -172,6 +176,36 @@ def test_too_many_rows_are_left_out_and_counted(tmp_path: Path) -> None:
 def draw_step(tables: Tables) -> Figure:
     module: ModuleType = MODULES["step_time"]
     return gallery.draw(module, tables)
+
+
+def waterfall_row(**values: float) -> dict[str, object]:
+    names = ("host_peak_above_baseline", "device_live_peak", "device_pool_peak", "process_peak")
+    return {f"{name}_median_bytes": values.get(name, math.nan) for name in names} | {"device": "cpu"}
+
+
+def test_the_waterfall_adds_up_to_the_peak() -> None:
+    parts = waterfall.host_parts(waterfall_row(host_peak_above_baseline=100, device_live_peak=30, device_pool_peak=45))
+    assert parts == {"live arrays": 30, "pool beyond them": 15, "rest of the process": 55}
+    alone = waterfall.host_parts(waterfall_row(host_peak_above_baseline=100))
+    assert alone == {"rest of the process": 100}
+    assert waterfall.device_parts(waterfall_row(host_peak_above_baseline=100, device_live_peak=30)) == {}
+
+
+def test_the_waterfall_of_a_gpu_ends_at_the_drivers_count() -> None:
+    row = {**waterfall_row(device_live_peak=30, device_pool_peak=75, process_peak=90), "device": "gpu"}
+    row["host_peak_above_baseline_median_bytes"] = 500.0
+    assert waterfall.host_parts(row) == {"rest of the process": 500}
+    assert waterfall.device_parts(row) == {"live arrays": 30, "pool beyond them": 45, "context and rest": 15}
+
+
+def test_peaks_that_do_not_coincide_never_exceed_the_whole() -> None:
+    parts = waterfall.host_parts(waterfall_row(host_peak_above_baseline=20, device_live_peak=30, device_pool_peak=50))
+    assert parts == {"live arrays": 20, "pool beyond them": 0, "rest of the process": 0}
+
+
+def test_the_tradeoff_names_every_condition_once(drawn: dict[tuple[str, int], Figure]) -> None:
+    names = [text for text in texts(drawn["tradeoff", 30]) if "batch_size" in text]
+    assert len(names) == 30 and len(set(names)) == 30
 
 
 def test_labels_that_the_font_lacks_are_spelled_out() -> None:

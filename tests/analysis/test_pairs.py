@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,29 @@ def test_a_trial_repeated_alone_falls_back_to_its_value(tmp_path: Path) -> None:
     trials = [interleaved(JAX, 0, 0.9, 0.0), interleaved(TF, 0, 1.0, 5000.0)]
     pair = tables_of(factory.write(tmp_path / "s", factory.session([JAX, TF], 1), *trials)).pairs.iloc[0]
     assert pair["method"] == "trial values"
+
+
+def test_trials_that_met_only_at_their_ends_fall_back_to_their_values(tmp_path: Path) -> None:
+    """jax's windows start at 0 … 9 s, tf's at 8.4 … 17.4 s: two windows are neighbours, eight would be far apart."""
+    trials = [interleaved(JAX, 0, 0.9, 0.0), interleaved(TF, 0, 1.0, 8.4)]
+    pair = tables_of(factory.write(tmp_path / "s", factory.session([JAX, TF], 1), *trials)).pairs.iloc[0]
+    assert (pair["method"], pair["blocks_count"]) == ("trial values", 1)
+
+
+def test_windows_of_two_sessions_are_no_neighbours(tmp_path: Path) -> None:
+    """The clock restarts with the machine: equal times in two sessions mean nothing."""
+    early, late = interleaved(JAX, 0, 0.9, 0.0), replace(interleaved(TF, 0, 1.0, 0.4), session_id="session-2")
+    pair = tables_of(factory.write(tmp_path / "s", factory.session([JAX, TF], 1), early, late)).pairs.iloc[0]
+    assert pair["method"] == "trial values"
+    # medians over five windows of 10 and of 14 ms: 12 ms each, in the ratio of the factors
+    assert pair["time_ratio"] == pytest.approx(0.9)
+
+
+def test_methods_of_all_blocks_are_named(tmp_path: Path) -> None:
+    trials = [interleaved(one, b, f, o) for b in range(3) for one, f, o in ((JAX, 0.9, 0.0), (TF, 1.0, 0.4))]
+    trials[-1] = interleaved(TF, 2, 1.0, 5000.0)
+    pair = tables_of(factory.write(tmp_path / "s", factory.session([JAX, TF]), *trials)).pairs.iloc[0]
+    assert pair["method"] == "neighbouring windows and trial values"
 
 
 def test_other_machines_are_never_pooled(tmp_path: Path) -> None:

@@ -20,12 +20,13 @@ PAIRS, STEPS = 60, 40
 
 def main(framework: str = "jax") -> None:
     spec = make_spec(framework, workload=workload("mlp", "default"))
-    runner, page = frameworks.load(framework), workloads.load(spec.workload.name)
+    runner, page = frameworks.load(framework), workloads.load(spec.workload)
     runner.open_device(spec)
-    problem = page.inputs(spec.workload, spec.seed)
+    problem = page.inputs(spec.workload, spec.seed).made()
     state = {name: runner.place(array, in_place=True) for name, array in problem.state.items()}
     batch = {name: runner.place(array, in_place=False) for name, array in problem.batch.items()}
-    program = runner.compile(getattr(page, f"{framework}_step")(), state, batch, donate=True)
+    step = workloads.step(page, spec.workload, spec.framework, "cpu")
+    program = runner.compile(step, state, batch, donate=True)
     stepper = Stepper(runner, program, state)
     for _ in range(STEPS):
         stepper.step()

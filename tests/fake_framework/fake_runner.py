@@ -23,7 +23,7 @@ from runners.workloads import elementwise
 LONG_SECONDS = 3600
 
 
-def fake_step() -> Callable[..., Any]:
+def fake_step(workload: Any) -> Callable[..., Any]:  # noqa: ARG001
     """The elementwise step in NumPy."""
 
     def step(state: Tree, batch: Tree) -> tuple[Tree, Any]:

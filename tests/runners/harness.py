@@ -79,8 +79,11 @@ class Run:
 
 def workload(name: str = "mlp", size: str = "tiny", **changes: Any) -> WorkloadSpec:
     """The workload as conf/workload has it at that size."""
-    shape = dict(yaml.safe_load((ROOT / f"conf/workload/{name}.yaml").read_text())["sizes"][size])
-    return replace(WorkloadSpec(name, size, shape.pop("batch_size"), "float32", shape), **changes)
+    conf = yaml.safe_load((ROOT / f"conf/workload/{name}.yaml").read_text())
+    shape = dict(conf["sizes"][size])
+    own = {key: conf[key] for key in ("donate", "mode", "model", "tracing") if conf.get(key) is not None}
+    spec = WorkloadSpec(conf["name"], size, shape.pop("batch_size"), "float32", shape)
+    return replace(spec, **{**own, **changes})
 
 
 def make_spec(framework: str = "jax", compile: str | None = None, **changes: Any) -> TrialSpec:

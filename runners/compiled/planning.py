@@ -1,0 +1,55 @@
+"""One plan: from the cache where the same module was compiled before, else from the compiler. Runs in its process."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runners import records
+from runners.compiled import buffers, cache, flops, plan, targets, xla
+from runners.records import ChipSpec, Plan
+
+
+class Refused(RuntimeError):
+    """The compiler found too little memory, now or when this module was first compiled; the text is its own."""
+
+
+def make_plan(chip: ChipSpec | None, data: bytes, form: str, donated: int) -> Plan:
+    """The plan of a lowered module. Raises `Refused` where its memory is too small."""
+    module = xla.parse(data, form, donated)
+    compiler = xla.version("cpu" if chip is None else chip.platform)
+    identity = cache.module_hash(module.canonical_text())
+    name = cache.key(identity, compiler, targets.describe(chip))
+    stored = cache.read(name)
+    if stored is None:
+        made = _compiled(module, chip)
+        cache.write(name, made)
+    else:
+        made = stored
+    if "refused" in made:
+        raise Refused(made["refused"])
+    found = replace(records.plan_from_dict(made["plan"]), module_hash=identity, compiler=compiler)
+    return replace(found, cached=stored is not None, target=targets.name(chip))
+
+
+def _compiled(module: xla.Module, chip: ChipSpec | None) -> dict[str, Any]:
+    """What the cache keeps: the plan, or the compiler's refusal for want of memory, which is as lasting an answer."""
+    try:
+        compiled = xla.compile_module(module, chip)
+    except xla.jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" in str(error):
+            return {"refused": str(error)}
+        raise
+    made = plan.from_compiler(compiled.memory, compiled.costs, xla.lowered_costs(module))
+    with module.context:
+        made.matrix_flops = flops.matrix_flops(module.stablehlo)
+    made.compile_seconds = compiled.seconds
+    dump = os.environ.get(targets.DUMP_VARIABLE)
+    if dump is not None:
+        made.live_bytes, made.largest_buffers = buffers.from_dump(Path(dump))
+    known = made.largest_buffers is not None
+    made.live_bytes_source = "buffer assignment dumped by XLA" if known else "this compiler gives no buffer assignment"
+    return {"plan": dataclasses.asdict(made)}

@@ -1,0 +1,127 @@
+"""The contract of a workload page: what a module must hold to be one, and what its step must return.
+
+Both are checked for every page, so that a mistake in a user's own file is named instead of ending in a framework's
+traceback. What a page must offer is written down in runners/workloads/page.py.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from runners.faults import TrialFault
+from runners.records import WorkloadSpec
+from runners.workloads.page import DTYPES, WorkCounts
+
+Step = Callable[[dict[str, Any], dict[str, Any]], tuple[dict[str, Any], Any]]
+
+#: The name under which a user's file is imported.
+OWN_MODULE = "own_workload"
+
+
+def load_file(path: str | None) -> ModuleType:
+    """Import a user's page. It runs with the user's rights, as any program they start.
+
+    Raises:
+        TrialFault: `config` where there is no such file, it cannot be imported, or it is no page.
+    """
+    if path is None or not Path(path).is_file():
+        raise _mistake("no workload file", f"workload.path={path} is no file; give the path of a Python file")
+    spec = importlib.util.spec_from_file_location(OWN_MODULE, path)
+    if spec is None or spec.loader is None:
+        raise _mistake("no workload file", f"workload.path={path} is no Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    # last on the import path: the file may import its neighbours, and hides no installed module
+    sys.path.append(str(Path(path).resolve().parent))
+    sys.modules[OWN_MODULE] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _mistake("workload file fails", f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    _require_page(module, path)
+    return module
+
+
+def _require_page(module: ModuleType, path: str) -> None:
+    if not callable(getattr(module, "inputs", None)):
+        raise _mistake("no inputs", f"{path} has no function inputs(workload, seed) that returns a Problem")
+    if not any(name.endswith("_step") for name in vars(module)):
+        raise _mistake("no step", f"{path} has neither jax_step(workload) nor tf_step(workload); it needs one of them")
+
+
+def complete(page: ModuleType) -> None:
+    """Give a page what it leaves out; see page.py for what may be left out."""
+    for name, default in _DEFAULTS.items():
+        if not hasattr(page, name):
+            setattr(page, name, default)
+
+
+def _counts(workload: WorkloadSpec) -> WorkCounts:
+    return WorkCounts(parameters=None, flops=None, bytes=None, examples=workload.batch_size)
+
+
+_DEFAULTS: dict[str, Any] = {
+    "SUPPORTED_DTYPES": DTYPES,
+    "COMPILED": True,
+    "counts": _counts,
+    "reference": lambda workload, problem: iter(()),  # noqa: ARG005
+    "traces": lambda workload, framework: 1,  # noqa: ARG005
+    "applicable": lambda workload, framework, device: None,  # noqa: ARG005
+}
+
+
+def checked(step: Any, name: str, page: ModuleType) -> Step:
+    """`step`, its result compared with the state it was given; this runs while the step is traced, never after."""
+    where = f"{getattr(page, '__file__', page.__name__)}, {name}"
+    if not callable(step):
+        raise _mistake("no step", f"{where}(workload) returned {_kind(step)}; it must return the step, a function")
+
+    def checking(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        given = {key: _signature(leaf) for key, leaf in state.items()}
+        result = step(state, batch)
+        problem = _problem(given, result)
+        if problem:
+            raise _mistake("step returns something else", f"{where}: {problem}")
+        return result
+
+    return checking
+
+
+def _problem(given: dict[str, str], result: Any) -> str:
+    """What is wrong with a step's result, in words; '' where nothing is."""
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], dict):
+        return f"the step returned {_kind(result)}; it must return (new state, loss), the state a dict as it came in"
+    state, loss = result
+    missing, extra = sorted(set(given) - set(state)), sorted(set(state) - set(given))
+    if missing or extra:
+        found = "; ".join(filter(None, [missing and f"without {missing}", extra and f"with {extra} added"]))
+        return f"the step returned the state {found}; it must return every array that came in, and no other"
+    for key, before in given.items():
+        after = _signature(state[key])
+        if after != before:
+            return f"state[{key!r}] went in as {before} and came back as {after}; shape and dtype must stay"
+        if getattr(state[key], "weak_type", False):
+            return f"state[{key!r}] came back weakly typed, so the next step would be traced anew; give it its dtype"
+    if _signature(loss) != "float32 ()":
+        return f"the loss is {_signature(loss)}; it must be one float32 number"
+    return ""
+
+
+def _signature(leaf: Any) -> str:
+    if not hasattr(leaf, "dtype") or not hasattr(leaf, "shape"):
+        return _kind(leaf)
+    return f"{leaf.dtype.name} {tuple(leaf.shape)}"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def _mistake(reason: str, text: str) -> TrialFault:
+    return TrialFault("config", reason, text)

@@ -1,0 +1,189 @@
+"""A model of keras.applications on Keras's JAX and TensorFlow back ends: the same weights, training step or inference.
+
+shape  image, classes;  workload.model names the model (ResNet50, MobileNetV2, …)
+batch  images (rows, image, image, 3);  train: labels (rows,) int32
+loss   train: Keras's sparse categorical cross entropy, mean over rows;  infer: of the logits (rows, classes)
+State, batch and losses of both modes: nn/model.py; a weight's name is its number in the model and its Keras path.
+
+The model is Keras's own, called by Model.stateless_call, which both back ends have; its weights are numbers of ours, so
+that both get the same bytes. The optimiser is momentum as in nn/model.py, because a Keras optimiser on TensorFlow wants
+variables. parameters is Keras's count_params(), running statistics included: 25,636,712 for ResNet50 with 1000 classes.
+There is no reference of our own: the back ends are compared with each other. A model with dropout does not match while
+training, since each back end draws its own numbers. FLOPs are counted where every weight belongs to a convolution, a
+dense layer or a normalisation.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+from runners.faults import TrialFault
+from runners.records import WorkloadSpec
+from runners.workloads.nn import model
+from runners.workloads.nn.parameters import same_taps
+from runners.workloads.page import Arrays, Drawn, Problem, WorkCounts, constant, integers, normal
+
+SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
+
+CHANNELS = 3
+OPTIMISER = model.Momentum(rate=1e-3)
+
+
+def _keras() -> Any:
+    """Keras on the back end of this process's framework; it is imported here, where the framework is known."""
+    backend = "tensorflow" if sys.modules.get("tensorflow") is not None else "jax"
+    # Keras reads its back end from the environment when it is imported, and in no other way
+    os.environ["KERAS_BACKEND"] = backend
+    try:
+        import keras
+    except ModuleNotFoundError as error:
+        raise TrialFault("unavailable", "keras not installed", f"workload=keras needs the package {error.name}") from error
+    if keras.config.backend() != backend:
+        text = f"Keras was imported earlier with the back end {keras.config.backend()}, not {backend}"
+        raise TrialFault("config", "keras on another back end", text)
+    keras.config.set_image_data_format("channels_last")
+    return keras
+
+
+@functools.cache
+def _built(name: str, image: int, classes: int, policy: str) -> Any:
+    """The model without any weights: only their shapes are known. Raises `TrialFault` (config) for an unknown model."""
+    keras = _keras()
+    build = getattr(keras.applications, name, None)
+    if not callable(build):
+        known = [one for one in dir(keras.applications) if callable(getattr(keras.applications, one))]
+        raise TrialFault("config", "unknown model", f"workload.model={name} is unknown; known are {', '.join(known)}")
+    keras.backend.clear_session()
+    keras.config.set_dtype_policy(policy)
+    with keras.StatelessScope(initialize_variables=False):
+        shape = (image, image, CHANNELS)
+        return build(weights=None, input_shape=shape, classes=classes, classifier_activation=None)
+
+
+def _model(workload: WorkloadSpec) -> Any:
+    mixed = f"mixed_{workload.dtype}" if workload.mode == "train" and workload.dtype != "float32" else workload.dtype
+    return _built(workload.model or "", workload.shape["image"], workload.shape["classes"], mixed)
+
+
+def _named(variables: list[Any]) -> dict[str, Any]:
+    return {f"{index:03} {variable.path}": variable for index, variable in enumerate(variables)}
+
+
+def _drawn(variable: Any) -> Drawn:
+    """He normal for kernels, 1 for scales and variances, 0 for the rest."""
+    shape, kind = tuple(variable.shape), variable.path.rpartition("/")[2]
+    if len(shape) > 1:
+        # a depthwise kernel (height, width, channels, 1) sums over its window alone
+        fan = math.prod(shape[:2] if len(shape) == 4 and shape[3] == 1 else shape[:-1])
+        return normal(shape, variable.dtype, math.sqrt(2 / fan))
+    value = 1.0 if kind in ("gamma", "moving_variance", "variance") else 0.0
+    return constant(shape, variable.dtype, value)
+
+
+def inputs(workload: WorkloadSpec, seed: int) -> Problem:
+    """Images standard normal, labels uniform."""
+    built, shape, rows = _model(workload), workload.shape, workload.batch_size
+    data = {"images": normal((rows, shape["image"], shape["image"], CHANNELS), workload.dtype)}
+    if workload.mode != "infer":
+        data["labels"] = integers((rows,), shape["classes"])
+    weights, kept = (
+        {name: _drawn(variable) for name, variable in _named(variables).items()}
+        for variables in (built.trainable_variables, built.non_trainable_variables)
+    )
+    return model.problem(workload, seed, weights, data, OPTIMISER, (rows, shape["classes"]), kept)
+
+
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays | None, float]]:  # noqa: ARG001
+    """None of our own."""
+    return iter(())
+
+
+def counts(workload: WorkloadSpec) -> WorkCounts:
+    """parameters as Keras counts them; FLOPs of convolutions and dense layers, taps inside a layer's input only."""
+    built = _model(workload)
+    forward, first = _forward_flops(built, workload.batch_size)
+    base = model.counts(workload, inputs(workload, 0), {}, forward or 0, first_flops=first)
+    flops = None if forward is None else base.flops
+    return WorkCounts(built.count_params(), flops, base.bytes, base.examples, flops)
+
+
+def _forward_flops(built: Any, rows: int) -> tuple[int | None, int]:
+    """FLOPs of all layers (None: one has weights that are not understood), and of the first one with a kernel."""
+    found: list[int] = []
+    for layer in built._flatten_layers(include_self=False):
+        kernels = [variable.shape for variable in layer._trainable_variables if len(variable.shape) > 1]
+        if not kernels:
+            continue
+        cost = _COSTS.get(type(layer).__name__)
+        if cost is None:
+            return None, 0
+        found.append(rows * cost(layer))
+    return sum(found), found[0] if found else 0
+
+
+def _taps(layer: Any) -> int:
+    """(output, tap) pairs of both axes that fall inside the layer's input."""
+    sides = zip(layer.input.shape[1:3], layer.output.shape[1:3], layer.kernel_size, layer.strides, strict=True)
+    same = layer.padding == "same"
+    return math.prod(same_taps(size, taps, stride) if same else out * taps for size, out, taps, stride in sides)
+
+
+def _convolution(layer: Any) -> int:
+    return 2 * _taps(layer) * layer.kernel.shape[2] * layer.kernel.shape[3]
+
+
+def _depthwise(layer: Any) -> int:
+    return 2 * _taps(layer) * layer.kernel.shape[2] * layer.kernel.shape[3]
+
+
+def _dense(layer: Any) -> int:
+    return 2 * math.prod(layer.input.shape[1:-1]) * layer.kernel.shape[0] * layer.kernel.shape[1]
+
+
+_COSTS: dict[str, Callable[[Any], int]] = {"Conv2D": _convolution, "DepthwiseConv2D": _depthwise, "Dense": _dense}
+
+
+def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
+    """The step on Keras's JAX back end."""
+    from runners.workloads.nn import jax_layers as nn
+
+    return nn.model_step(workload, OPTIMISER, *_functions(workload))
+
+
+def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
+    """The step on Keras's TensorFlow back end."""
+    from runners.workloads.nn import tf_layers as nn
+
+    return nn.model_step(workload, OPTIMISER, *_functions(workload))
+
+
+def _functions(workload: WorkloadSpec) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Loss and outputs in Keras's own operations, the same lines for both back ends."""
+    keras = _keras()
+
+    def call(p: dict[str, Any], batch: dict[str, Any], images: Any, *, training: bool) -> tuple[Any, dict[str, Any]]:
+        built = _model(workload)
+        weights = [p[name] for name in _named(built.trainable_variables)]
+        names = list(_named(built.non_trainable_variables))
+        values = [batch[f"s/{name}"] for name in names]
+        # within this scope the model's own weights stay unmade; the call would make them at its end
+        with keras.StatelessScope(initialize_variables=False):
+            logits, kept = built.stateless_call(weights, values, images, training=training)
+        return keras.ops.cast(logits, "float32"), dict(zip(names, kept, strict=True))
+
+    def loss_of(p: dict[str, Any], batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        logits, kept = call(p, batch, batch["images"], training=True)
+        losses = keras.losses.sparse_categorical_crossentropy(batch["labels"], logits, from_logits=True)
+        return keras.ops.mean(losses), kept
+
+    def outputs_of(p: dict[str, Any], batch: dict[str, Any], step: Any) -> Any:
+        offset = keras.ops.cast(keras.ops.cast(step % 8, "float32") / 8, workload.dtype)
+        return call(p, batch, batch["images"] + offset, training=False)[0]
+
+    return loss_of, outputs_of
