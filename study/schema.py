@@ -167,6 +167,7 @@ class Study:
     )
     primary: Optional[str] = setting(None, "the factor that pairs differ in; null = framework, else the first swept")
     resume: Optional[str] = setting(None, "an earlier study's folder: run what is missing or failed there", "path")
+    report: bool = setting(True, "analyse at the end: tables, figures, report, and the check that pairs match")
     dry_run: bool = setting(False, "list the conditions and the estimated time, run nothing")
     max_seconds: Optional[float] = setting(None, "stop between trials after so long; null = no bound", "seconds")
     batch: Optional[str] = setting(None, "set by the sweeper for its own jobs")

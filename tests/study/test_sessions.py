@@ -31,9 +31,9 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
 
 
-def study(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Run it to its end: exit status, and everything it printed."""
-    process = start(folder, *arguments)
+def study(folder: Path, *arguments: str, report: bool = False) -> tuple[int, str]:
+    """Run it to its end: exit status, and everything it printed. The report takes seconds and is left out."""
+    process = start(folder, *arguments, f"study.report={report}")
     out, err = process.communicate(timeout=120)
     return process.returncode, out + err
 
@@ -48,7 +48,7 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 
 def test_a_sweep_leaves_the_whole_folder(tmp_path: Path) -> None:
-    status, text = study(tmp_path, "workload.batch_size=8,16", "study.blocks=2")
+    status, text = study(tmp_path, "workload.batch_size=8,16", "study.blocks=2", report=True)
     assert status == 0, text
     folder = tmp_path / "outputs" / "one"
     for name in ("journal", "manifest.yaml", "trials.csv", "report.html", "figures", "tables", "logs"):
@@ -68,7 +68,7 @@ def test_a_sweep_leaves_the_whole_folder(tmp_path: Path) -> None:
 
 def test_failures_are_rows_and_cost_nobody_else(tmp_path: Path) -> None:
     told = "framework.compile=none,measure:raise,compile:SIGSEGV,teardown:exit3"
-    status, text = study(tmp_path, told, "study.blocks=1", "study.primary=compile")
+    status, text = study(tmp_path, told, "study.blocks=1", "study.primary=compile", report=True)
     assert status == 1, text
     found = {row["compile"]: (row["outcome"], row["phase"], row["reason"]) for row in rows(tmp_path)}
     assert found == {
@@ -156,7 +156,15 @@ def test_resume_takes_the_folder_wherever_it_is(tmp_path: Path) -> None:
     study(tmp_path, "study.blocks=1")
     (tmp_path / "outputs" / "one").rename(tmp_path / "odd name ü")
     arguments = [one for one in FAKE if not one.startswith("study.name")]
-    command = [sys.executable, "-m", "study", *arguments, "study.blocks=2", "study.resume='odd name ü'"]
+    command = [
+        sys.executable,
+        "-m",
+        "study",
+        *arguments,
+        "study.blocks=2",
+        "study.resume='odd name ü'",
+        "study.report=false",
+    ]
     finished = subprocess.run(
         command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
     )
