@@ -466,7 +466,7 @@ def _checksum(body: dict[str, Any]) -> str:
 
 
 def _checksum_as_written(line: str, found: Any) -> str:
-    """The checksum of the line's own text, which spares writing the body again: `encode_line` puts the checksum last."""
+    """The checksum of the line as it stands, which spares writing it again: `encode_line` puts the checksum last."""
     text = line.strip()
     tail = f',"checksum":"{found}"}}'
     return hashlib.sha256((text[: -len(tail)] + "}").encode()).hexdigest()[:16] if text.endswith(tail) else ""

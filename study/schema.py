@@ -78,7 +78,7 @@ class Device:
 
 @dataclass
 class Chip:
-    """A data sheet, per chip; `usable_bytes` per device. A chip counts as `devices_per_chip` devices to its compiler."""
+    """A data sheet, per chip (`usable_bytes` per device). A chip is `devices_per_chip` devices to its compiler."""
 
     name: str = setting("auto", "auto = the chip that is found, else v5e (tpu) or h100 (gpu)")
     device: Optional[DeviceKind] = setting(None, "the device this is a chip of; null = any")

@@ -99,7 +99,16 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-COLUMN_NAMES = ["trial_id", "block", "order", "framework", "framework_version", "compile", "device", "chip", "allocation", "allocation_effective", "workload", "batch_size", "dtype", "evidence", "outcome", "phase", "reason", "step_seconds", "examples_per_second", "compile_seconds", "first_step_seconds", "host_baseline_bytes", "host_peak_bytes", "device_live_peak_bytes", "device_pool_peak_bytes", "process_peak_bytes", "planned_argument_bytes", "planned_output_bytes", "planned_alias_bytes", "planned_temp_bytes", "planned_code_bytes", "planned_peak_bytes", "planned_flops", "planned_bytes_accessed", "predicted_step_seconds", "usable_bytes", "fits", "own_flops", "parameters", "traces", "loss_first", "loss_last", "warnings", "seed"]
+COLUMN_NAMES = [
+    "trial_id", "block", "order", "framework", "framework_version", "compile", "device", "chip", "allocation",
+    "allocation_effective", "workload", "batch_size", "dtype", "evidence", "outcome", "phase", "reason",
+    "step_seconds", "examples_per_second", "compile_seconds", "first_step_seconds", "host_baseline_bytes",
+    "host_peak_bytes", "device_live_peak_bytes", "device_pool_peak_bytes", "process_peak_bytes",
+    "planned_argument_bytes", "planned_output_bytes", "planned_alias_bytes", "planned_temp_bytes",
+    "planned_code_bytes", "planned_peak_bytes", "planned_flops", "planned_bytes_accessed",
+    "predicted_step_seconds", "usable_bytes", "fits", "own_flops", "parameters", "traces", "loss_first",
+    "loss_last", "warnings", "seed",
+]  # fmt: skip
 
 
 def test_readme_documents_every_column_and_setting() -> None:
