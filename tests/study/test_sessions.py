@@ -152,6 +152,30 @@ def test_a_bounded_study_stops_between_trials_and_says_how_to_go_on(tmp_path: Pa
     assert 0 < len(past(tmp_path).records) < 50
 
 
+def test_blocks_go_on_until_the_ratio_is_precise_or_the_cap_is_reached(tmp_path: Path) -> None:
+    arguments = ["framework.compile=a,b", "study.primary=compile", "protocol.blocks=3", "protocol.max_blocks=5"]
+    for half_width, blocks in (("0.99", 3), ("1e-9", 5)):
+        status, text = study(tmp_path, *arguments, f"protocol.half_width={half_width}", f"study.name=w{blocks}")
+        assert status == 0, text
+        records = read_past(tmp_path / "outputs" / f"w{blocks}").records.values()
+        assert {record.spec.block for record in records} == set(range(blocks))
+
+
+def test_a_full_disk_is_said_and_what_is_on_disk_is_resumed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "study", *FAKE, "study.blocks=40", "study.report=false"]
+    limited = ["prlimit", "--fsize=60000", *command]
+    full = subprocess.run(limited, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert full.returncode == 1, full.stderr
+    assert "could not be written: File too large. Everything finished before is kept" in full.stderr
+    kept = past(tmp_path)
+    assert 2 < len(kept.records) < 40
+    assert kept.bad_lines == []
+    status, text = study(tmp_path, "study.blocks=40")
+    assert status == 0, text
+    assert len(past(tmp_path).records) == 40
+    assert set(kept.records) <= set(past(tmp_path).records)
+
+
 def test_resume_takes_the_folder_wherever_it_is(tmp_path: Path) -> None:
     study(tmp_path, "study.blocks=1")
     (tmp_path / "outputs" / "one").rename(tmp_path / "odd name ü")
