@@ -5,6 +5,7 @@ Every check that needs no launch is made here, and raises `RequestError` naming 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -67,6 +68,7 @@ class StudyOptions:
     blocks: int | None
     primary: str | None
     resume: str | None
+    report: bool
     dry_run: bool
     max_seconds: float | None
     search: str | None = None
@@ -114,16 +116,9 @@ def options_from(config: DictConfig) -> StudyOptions:
         _require(not bad, "study.name", study.name, "one folder name, without a slash, of at most 200 characters")
     if study.name is not None and study.resume is not None:
         raise RequestError("study.name and study.resume both name a folder; give one of them")
-    return StudyOptions(
-        study.name,
-        study.seed,
-        study.blocks,
-        study.primary,
-        study.resume,
-        study.dry_run,
-        study.max_seconds,
-        None if study.search is None else study.search.value,
-    )
+    search = None if study.search is None else study.search.value
+    plain = {one.name: getattr(study, one.name) for one in dataclasses.fields(StudyOptions)}
+    return StudyOptions(**{**plain, "search": search})
 
 
 def _typed(config: DictConfig) -> Settings:

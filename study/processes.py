@@ -121,7 +121,9 @@ def members(tree: Tree) -> list[int]:
     inside = marked | _descendants(table, tree.leader)
     for pid in marked:
         inside |= _descendants(table, pid)
-    return sorted(pid for pid in inside if pid != tree.leader and table[pid][2] != "Z")
+    inside.discard(tree.leader)
+    _reap([pid for pid in inside if table[pid][2] == "Z"])
+    return sorted(pid for pid in inside if table[pid][2] != "Z")
 
 
 def _end_all(find: Callable[[], list[int]]) -> int:

@@ -191,6 +191,7 @@ class Study:
     )
     primary: Optional[str] = setting(None, "the factor that pairs differ in; null = framework, else the first swept")
     resume: Optional[str] = setting(None, "an earlier study's folder: run what is missing or failed there", "path")
+    report: bool = setting(True, "analyse at the end: tables, figures, report, and the check that pairs match")
     dry_run: bool = setting(False, "list the conditions and the estimated time, run nothing")
     search: Optional[Search] = setting(
         None, "compiled evidence: find the largest batch that fits each framework and chip", "batch_size"

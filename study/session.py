@@ -222,12 +222,18 @@ def _conclude(session: Session) -> int:
     single = len(own) == 1
     if single:
         record_table.show(own[0], session.console)
-    command = [sys.executable, "-P", "-m", "analysis", str(session.folder), *(["--quiet"] if single else [])]
-    finished = subprocess.run(command, check=False)
-    if single:
-        session.console.print(f"report: {session.folder}/report.html", markup=False, highlight=False)
+    matched = _analyse(session, quiet=single) if session.options.report else True
     failed = [record for record in own if record.outcome.kind not in ANSWERS]
-    return EXIT_FINDINGS if failed or finished.returncode != 0 else EXIT_OK
+    return EXIT_OK if matched and not failed else EXIT_FINDINGS
+
+
+def _analyse(session: Session, quiet: bool) -> bool:
+    """Run `python -m analysis` on the folder; whether every pair matched."""
+    command = [sys.executable, "-P", "-m", "analysis", str(session.folder), *(["--quiet"] if quiet else [])]
+    finished = subprocess.run(command, check=False)
+    if quiet:
+        session.console.print(f"report: {session.folder}/report.html", markup=False, highlight=False)
+    return finished.returncode == 0
 
 
 def _own_trials(design: Design) -> list[str]:

@@ -89,6 +89,10 @@ class Live:
     expired: str | None = None
     protocol_error: str | None = None
 
+    def tree(self) -> Tree:
+        """What its processes can be known by."""
+        return Tree(self.spec.trial_id, self.process.pid, self.pipes.inode, frozenset(self.strays))
+
 
 class Supervisor:
     """Runs groups of trials. `finished` gets every record as soon as its trial has ended."""
@@ -214,9 +218,19 @@ class Supervisor:
     def _collect(self, finished: Callable[[TrialRecord], None]) -> None:
         """Record the trials that have ended, and forget them."""
         for live in [one for one in self.live if not one.wants_turn]:
-            leftovers = _end_tree(live)
+            leftovers = self._end_with_strays(live)
             self.live.remove(live)
             finished(self._record(live, leftovers))
+
+    def _end_with_strays(self, live: Live) -> int:
+        """End the trial's tree; again as long as that makes further processes ours, as an end of a parent does."""
+        leftovers, known = _end_tree(live), len(live.strays)
+        self._adopt(live)
+        while len(live.strays) > known:
+            known = len(live.strays)
+            leftovers += processes.end_leftovers(live.tree())
+            self._adopt(live)
+        return leftovers
 
     def _record(self, live: Live, leftovers: int) -> TrialRecord:
         trial_id = live.spec.trial_id
@@ -273,7 +287,7 @@ def _expired(live: Live) -> str | None:
 
 def _end_tree(live: Live) -> int:
     """End the process if it runs, and everything it left behind; returns how many processes had outlived it."""
-    tree = Tree(live.spec.trial_id, live.process.pid, live.pipes.inode, frozenset(live.strays))
+    tree = live.tree()
     if live.process.ended_within(0):
         live.process.reap()
     else:

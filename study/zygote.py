@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from runners.records import TrialSpec
+from study import contexts
 from study.config import digest
 from study.launch import ChildEnds, environment, interpreter, spawn_process
 from study.processes import Process
@@ -132,6 +133,9 @@ class ZygoteTable:
         zygote = Zygote(process, ours)
         try:
             zygote.answer(START_SECONDS, "ready")
+            held = contexts.holds_device(process.pid, spec.device.kind)
+            if held is not None:
+                raise ZygoteError(f"a fork would not be safe: {held}")
         except ZygoteError:
             zygote.retire()
             raise

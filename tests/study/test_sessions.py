@@ -31,9 +31,9 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
 
 
-def study(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Run it to its end: exit status, and everything it printed."""
-    process = start(folder, *arguments)
+def study(folder: Path, *arguments: str, report: bool = False) -> tuple[int, str]:
+    """Run it to its end: exit status, and everything it printed. The report takes seconds and is left out."""
+    process = start(folder, *arguments, f"study.report={report}")
     out, err = process.communicate(timeout=120)
     return process.returncode, out + err
 
@@ -48,7 +48,7 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 
 def test_a_sweep_leaves_the_whole_folder(tmp_path: Path) -> None:
-    status, text = study(tmp_path, "workload.batch_size=8,16", "study.blocks=2")
+    status, text = study(tmp_path, "workload.batch_size=8,16", "study.blocks=2", report=True)
     assert status == 0, text
     folder = tmp_path / "outputs" / "one"
     for name in ("journal", "manifest.yaml", "trials.csv", "report.html", "figures", "tables", "logs"):
@@ -68,7 +68,7 @@ def test_a_sweep_leaves_the_whole_folder(tmp_path: Path) -> None:
 
 def test_failures_are_rows_and_cost_nobody_else(tmp_path: Path) -> None:
     told = "framework.compile=none,measure:raise,compile:SIGSEGV,teardown:exit3"
-    status, text = study(tmp_path, told, "study.blocks=1", "study.primary=compile")
+    status, text = study(tmp_path, told, "study.blocks=1", "study.primary=compile", report=True)
     assert status == 1, text
     found = {row["compile"]: (row["outcome"], row["phase"], row["reason"]) for row in rows(tmp_path)}
     assert found == {
@@ -152,11 +152,43 @@ def test_a_bounded_study_stops_between_trials_and_says_how_to_go_on(tmp_path: Pa
     assert 0 < len(past(tmp_path).records) < 50
 
 
+def test_blocks_go_on_until_the_ratio_is_precise_or_the_cap_is_reached(tmp_path: Path) -> None:
+    arguments = ["framework.compile=a,b", "study.primary=compile", "protocol.blocks=3", "protocol.max_blocks=5"]
+    for half_width, blocks in (("0.99", 3), ("1e-9", 5)):
+        status, text = study(tmp_path, *arguments, f"protocol.half_width={half_width}", f"study.name=w{blocks}")
+        assert status == 0, text
+        records = read_past(tmp_path / "outputs" / f"w{blocks}").records.values()
+        assert {record.spec.block for record in records} == set(range(blocks))
+
+
+def test_a_full_disk_is_said_and_what_is_on_disk_is_resumed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "study", *FAKE, "study.blocks=40", "study.report=false"]
+    limited = ["prlimit", "--fsize=60000", *command]
+    full = subprocess.run(limited, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert full.returncode == 1, full.stderr
+    assert "could not be written: File too large. Everything finished before is kept" in full.stderr
+    kept = past(tmp_path)
+    assert 2 < len(kept.records) < 40
+    assert kept.bad_lines == []
+    status, text = study(tmp_path, "study.blocks=40")
+    assert status == 0, text
+    assert len(past(tmp_path).records) == 40
+    assert set(kept.records) <= set(past(tmp_path).records)
+
+
 def test_resume_takes_the_folder_wherever_it_is(tmp_path: Path) -> None:
     study(tmp_path, "study.blocks=1")
     (tmp_path / "outputs" / "one").rename(tmp_path / "odd name ü")
     arguments = [one for one in FAKE if not one.startswith("study.name")]
-    command = [sys.executable, "-m", "study", *arguments, "study.blocks=2", "study.resume='odd name ü'"]
+    command = [
+        sys.executable,
+        "-m",
+        "study",
+        *arguments,
+        "study.blocks=2",
+        "study.resume='odd name ü'",
+        "study.report=false",
+    ]
     finished = subprocess.run(
         command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
     )
