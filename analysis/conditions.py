@@ -113,6 +113,9 @@ def compiled_table(trials: pd.DataFrame, labels: dict[str, str]) -> pd.DataFrame
     """One row a compiled trial: what the compiler planned for a chip that was not there. Nothing here was measured."""
     planned = [name for name in trials.columns if name.startswith(("planned_", "predicted_"))]
     columns = [*KEY, *SETTINGS, "outcome", "reason", "outcome_text", *planned, "usable_bytes", "fits"]
+    columns += ["predicted_bound", "bytes_asked", "bytes_available", "own_matrix_flops", "flops_source", "bridge"]
+    columns += ["target", "compiler", "plan_cached", "warnings"]
+    columns = list(dict.fromkeys(columns))
     table = trials[columns].copy()
     table.insert(0, "label", [labels[condition] for condition in table["condition_id"]])
     return table.reset_index(drop=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ class Evidence:
 
     `series` is float64 of shape (2, windows), start and seconds a step of each window, for interleaved trials only;
     `losses` and `reference_losses` are float64 of shape (steps,). `precisions` is keyed by condition id.
+    `timelines` are the live bytes of compiled trials, int64 of shape (points,).
     """
 
     series: dict[int, np.ndarray] = field(default_factory=dict)
@@ -33,11 +35,14 @@ class Evidence:
     reference_losses: dict[int, np.ndarray] = field(default_factory=dict)
     input_hashes: dict[int, str] = field(default_factory=dict)
     precisions: dict[str, str] = field(default_factory=dict)
+    timelines: dict[int, np.ndarray] = field(default_factory=dict)
 
     def add(self, label: int, row: Row) -> None:
         self.precisions.setdefault(row.values["condition_id"], row.precision)
         if row.series is not None:
             self.series[label] = row.series
+        if row.timeline is not None:
+            self.timelines[label] = row.timeline
         if row.losses.size:
             self.losses[label] = row.losses
         if row.reference_losses.size:
@@ -45,32 +50,71 @@ class Evidence:
         if row.input_hash:
             self.input_hashes[label] = sys.intern(row.input_hash)
 
+    def join(self, other: Evidence, labels: dict[int, int]) -> None:
+        """Take over what another reader found; `labels` maps its labels to ours, and those it lacks are left out."""
+        self.precisions = {**self.precisions, **other.precisions, **self.precisions}
+        for name in ("series", "losses", "reference_losses", "input_hashes", "timelines"):
+            found: dict[int, Any] = getattr(other, name)
+            getattr(self, name).update({labels[old]: value for old, value in found.items() if old in labels})
+
+
+class Part(NamedTuple):
+    """The lines of a journal file from byte `start` to `stop`, of which the first has the number `first_line`.
+
+    `folder` counts the studies' folders, `shown` is the file's name in the list of bad lines.
+    """
+
+    folder: int
+    path: Path
+    shown: str
+    start: int
+    stop: int
+    first_line: int
+
 
 class JournalReader:
-    """Reads journal files one after the other; rows are turned into typed arrays in chunks.
+    """Reads parts of journal files one after the other; rows are turned into typed arrays in chunks.
 
     `table` gives the rows; `sessions` and `conditions` are what was met on the way, `bad` the lines that were not as
-    written: (file, line number, whether the record was kept, problem).
+    written: (file, line number, whether the record was kept, problem). `seen` maps a line's hash to its row's label.
     """
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.chunks: list[pd.DataFrame] = []
         self.bad: list[tuple[str, int, bool, str]] = []
-        self.seen: set[int] = set()
+        self.seen: dict[bytes, int] = {}
         self.duplicates = 0
         self.count = 0
         self.sessions: dict[tuple[int, str], SessionRecord] = {}
         self.conditions: dict[str, dict[str, Any]] = {}
         self.evidence = Evidence()
 
-    def read_file(self, folder: int, path: Path, shown: str) -> None:
-        """All lines of a file of folder number `folder`; bad lines are listed under the name `shown`."""
-        with path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
+    def read(self, part: Part) -> None:
+        """All lines of a part of a journal file."""
+        with part.path.open("rb") as stream:
+            stream.seek(part.start)
+            left, number = part.stop - part.start, part.first_line
+            while left > 0 and (raw := stream.readline()):
                 line, repair = clean_line(raw)
                 if line or repair:
-                    self._read_line(folder, shown, number, line, repair)
+                    self._read_line(part.folder, part.shown, number, line, repair)
+                left, number = left - len(raw), number + 1
+
+    def join(self, other: JournalReader) -> None:
+        """Take over what another reader found in a later part; lines that we have already are left out and counted."""
+        table = other.table()
+        new = {identity: label for identity, label in other.seen.items() if identity not in self.seen}
+        labels = {label: self.count + place for place, label in enumerate(new.values())}
+        self._type_rows()
+        self.chunks.append(table.loc[list(labels)])
+        self.seen.update({identity: labels[label] for identity, label in new.items()})
+        self.evidence.join(other.evidence, labels)
+        self.duplicates += other.duplicates + len(other.seen) - len(new)
+        self.count += len(new)
+        self.bad += other.bad
+        self.sessions.update(other.sessions)
+        self.conditions = {**self.conditions, **other.conditions, **self.conditions}
 
     def _read_line(self, folder: int, shown: str, number: int, line: bytes, repair: str) -> None:
         if not line:
@@ -90,11 +134,11 @@ class JournalReader:
             self.bad.append((shown, number, True, f"{repair}; the record itself is whole"))
 
     def _keep(self, folder: int, line: bytes, row: Row) -> None:
-        identity = hash(line)
+        identity = hashlib.blake2b(line, digest_size=12).digest()
         if identity in self.seen:
             self.duplicates += 1
             return
-        self.seen.add(identity)
+        self.seen[identity] = self.count
         replicate = int(row.settings.get("replicate") or 0)
         self.rows.append({**row.values, "_folder": folder, "_started": row.started_utc, "_replicate": replicate})
         self.conditions.setdefault(row.values["condition_id"], _whole_settings(row))

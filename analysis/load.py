@@ -14,6 +14,7 @@ import pandas as pd
 
 from analysis.assemble import choose_attempts, designed_conditions, join_replicates, swept_settings, with_settings
 from analysis.journal_reader import Evidence, JournalReader
+from analysis.reading import read_all
 from runners.records import SessionRecord
 
 
@@ -50,11 +51,12 @@ def read_journals(folders: list[Path]) -> Journals:
     Raises:
         RequestError: a folder does not exist or holds no journal.
     """
-    reader = JournalReader()
-    for number, folder in enumerate(folders):
-        for path in journal_files(folder):
-            reader.read_file(number, path, f"{folder.name}/journal/{path.name}")
-    return _assemble(reader, tuple(folder.name for folder in folders))
+    files = [
+        (number, path, f"{folder.name}/journal/{path.name}")
+        for number, folder in enumerate(folders)
+        for path in journal_files(folder)
+    ]
+    return _assemble(read_all(files), tuple(folder.name for folder in folders))
 
 
 def journal_files(folder: Path) -> list[Path]:

@@ -14,12 +14,16 @@ from runners.records import OutcomeKind
 
 def paragraphs(journals: Journals, tables: Tables) -> list[tuple[str, str]]:
     """(heading, text) of every part of the method, in order."""
-    return [
-        ("Design", _design(journals, tables)),
+    measured = [
         ("One trial", _trial(journals, tables.trials)),
         ("Comparison", _comparison(tables)),
         ("Memory", _memory()),
         ("Same work", _matching(tables)),
+    ]
+    return [
+        ("Design", _design(journals, tables)),
+        *(measured if len(tables.trials) else []),
+        *([("Compiled evidence", _compiled(tables.compiled))] if len(tables.compiled) else []),
         ("Failures and exclusions", exclusions(journals, tables)),
         ("Compute spent", compute(journals)),
     ]
@@ -88,6 +92,16 @@ def _matching(tables: Tables) -> str:
         f"Both sides of a comparison must get the same input bytes, report the same parameters and FLOPs, and show the "
         f"same losses in their first steps. {words.count(right, 'comparison')} matched, {wrong} did not, "
         f"{len(match) - right - wrong} could not be checked.{far}"
+    )
+
+
+def _compiled(compiled: pd.DataFrame) -> str:
+    targets = words.listed(compiled["chip"].dropna().unique())
+    return (
+        f"{words.count(len(compiled), 'trial')} ran nothing: the step was lowered by its framework and compiled for a "
+        f"chip that was not there ({targets or 'none named'}). One peak is defined for every compiler: arguments + "
+        "results − aliased + temporaries + code. A predicted step time is the larger of FLOPs over peak rate and bytes "
+        "over bandwidth by the data sheet. Compiled and measured numbers share no table, figure or mean."
     )
 
 

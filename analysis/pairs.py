@@ -50,8 +50,8 @@ BY_LAUNCH = "trial values"
 
 def pairs_table(pairs: list[Pair], trials: pd.DataFrame, evidence: Evidence, margin: float) -> pd.DataFrame:
     """One row a pair. Holm's family is all pairs of the table that have two common blocks or more."""
-    seconds = _value_of(trials, "step_seconds")
-    host = _value_of(trials, "host_peak_above_baseline_bytes")
+    seconds = value_of(trials, "step_seconds")
+    host = value_of(trials, "host_peak_above_baseline_bytes")
     sessions = dict(zip(trials.index, trials["session_id"], strict=True))
     rows = [_pair_row(pair, seconds, host, evidence, sessions, margin) for pair in pairs]
     table = pd.DataFrame(rows, columns=[name for name in COLUMNS if not name.endswith("_holm") and name != "verdict"])
@@ -96,7 +96,7 @@ def _pair_row(
     sessions: dict[int, str],
     margin: float,
 ) -> dict[str, Any]:
-    ratios, methods = _log_ratios(pair, seconds, evidence, sessions)
+    ratios, methods = log_ratios(pair, seconds, evidence, sessions)
     effect = statistics.paired_effect(ratios, margin)
     mean, low, high, deviation, n = effect.interval
     bytes_apart = np.array([host(a) - host(b) for a, b in pair.common])
@@ -130,7 +130,7 @@ def _pair_row(
     }
 
 
-def _log_ratios(
+def log_ratios(
     pair: Pair, seconds: Callable[[list[int]], float], evidence: Evidence, sessions: dict[int, str]
 ) -> tuple[np.ndarray, str]:
     """log(T_a/T_b) of each common block, and by which method; repeats within a block are averaged first."""
@@ -153,7 +153,7 @@ def _interleaved(first: list[int], second: list[int], evidence: Evidence, sessio
     return None if one is None or other is None else statistics.neighbour_log_ratio(one, other)
 
 
-def _value_of(trials: pd.DataFrame, column: str) -> Callable[[list[int]], float]:
+def value_of(trials: pd.DataFrame, column: str) -> Callable[[list[int]], float]:
     """A function from index labels to the mean of a column over them; NaN where one is missing."""
     values = dict(zip(trials.index, trials[column].to_numpy(dtype=float, na_value=math.nan), strict=True))
     return lambda labels: sum(values[label] for label in labels) / len(labels)

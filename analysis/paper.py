@@ -13,15 +13,15 @@ from typing import Any
 
 import matplotlib as mpl
 
-from analysis import method, words
+from analysis import method, plans, words
 from analysis.artifact import write_artifact, write_citation
 from analysis.figures.gallery import Drawing
 from analysis.frames import records
 from analysis.latex import write_latex
 from analysis.load import Journals, RequestError
 from analysis.report import commands, machines, summary
-from analysis.shown import ShownTable, all_tables
-from analysis.tables import Tables
+from analysis.shown import COMPILED, ShownTable, all_tables
+from analysis.tables import MEASURED, Tables
 
 #: Rows of a table on paper; a LaTeX table has up to ten times as many, tables/*.csv every one.
 MOST_ROWS = 60
@@ -33,6 +33,9 @@ TEXT_HEIGHT_POINTS = 640.0
 
 #: Letters of 8 and 9 pt in a figure become 6 and 7 pt, somewhat less than in the text.
 FIGURE_SCALE = 0.78
+
+NO_PAIRS = "There is no pair of conditions to compare."
+NOTHING_MEASURED = "Nothing was measured; what was compiled for absent chips has a section of its own."
 
 _TEMPLATE = Path(__file__).parent / "templates" / "paper.typ"
 
@@ -67,18 +70,26 @@ def write_paper(journals: Journals, tables: Tables, drawings: list[Drawing], fol
 
 def content(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict[str, Any]:
     """What the template sets, under the names that it uses. All values are texts, numbers or lists of them."""
-    pairs = records(tables.pairs)
+    pairs, shown = records(tables.pairs), all_tables(tables, MOST_ROWS)
     done, planned = (int(tables.progress[f"{name}_trials_count"].sum()) for name in ("done", "planned"))
     return {
         "title": words.listed(session.study for session in journals.sessions) or words.listed(journals.folders),
+        "no_answer": NO_PAIRS if len(tables.trials) or not len(tables.compiled) else NOTHING_MEASURED,
         "answer": [pair["sentence"] for pair in pairs[:MOST_SENTENCES]],
         "answer_rest": max(len(pairs) - MOST_SENTENCES, 0),
         "summary": summary(journals, tables, done, planned),
         "memory": list(filter(None, map(words.memory_sentence, pairs)))[:MOST_SENTENCES],
         "method": method.paragraphs(journals, tables),
-        "tables": [_plain(table) for table in all_tables(tables, MOST_ROWS)],
-        "figures": [_figure(drawing) for drawing in drawings if drawing.svg],
-        "not_drawn": [f"{drawing.question} {drawing.skipped}." for drawing in drawings if not drawing.svg],
+        "measured": {
+            "tables": [_plain(table) for table in shown if table.name != COMPILED],
+            "figures": [_figure(drawing) for drawing in drawings if drawing.svg and drawing.evidence == MEASURED],
+        },
+        "compiled": {
+            "sentences": plans.sentences(tables.plan_differences, tables.capacity)[:MOST_SENTENCES],
+            "tables": [_plain(table) for table in shown if table.name == COMPILED],
+            "figures": [_figure(drawing) for drawing in drawings if drawing.svg and drawing.evidence != MEASURED],
+        },
+        "not_drawn": [f"{one.question} {one.skipped}." for one in drawings if not one.svg and one.evidence == MEASURED],
         "machines": [[name, [[key, _fact(value)] for key, value in facts]] for name, facts in machines(journals)],
         "commands": commands(journals),
     }

@@ -27,7 +27,8 @@ class Row:
     """A trial: `values` by column name, and beside them what is no column.
 
     `series` is float64 of shape (2, windows), start and seconds a step of each window, for interleaved trials only;
-    `losses` and `reference_losses` are float64 of shape (steps,).
+    `losses` and `reference_losses` are float64 of shape (steps,), `timeline` int64 of shape (points,): a plan's live
+    bytes.
     """
 
     values: dict[str, Any]
@@ -38,6 +39,7 @@ class Row:
     input_hash: str | None
     precision: str
     series: np.ndarray | None
+    timeline: np.ndarray | None = None
 
 
 def trial_row(body: dict[str, Any]) -> Row:
@@ -78,6 +80,7 @@ def _row(body: dict[str, Any]) -> Row:
         input_hash=report["match"]["input_hash"],
         precision=str(spec["workload"].get("precision") or "float32"),
         series=_series(report["timings"]) if spec["protocol"]["interleave"] else None,
+        timeline=_timeline(body.get("plan") or {}),
     )
 
 
@@ -114,6 +117,8 @@ def _ended(body: dict[str, Any]) -> dict[str, Any]:
         "provenance_hash": _text(body["provenance_hash"]) or "",
         "start": _text(body["start"]),
         "elapsed_seconds": _float(body["elapsed_seconds"]),
+        "bytes_asked": _integer(outcome["bytes_asked"]),
+        "bytes_available": _integer(outcome["bytes_available"]),
     }
 
 
@@ -144,10 +149,20 @@ def _timed(timings: dict[str, Any], counts: dict[str, Any], outcome: str) -> dic
     }
 
 
+_QUANTITIES = (
+    "host_baseline",
+    "host_peak",
+    "device_live_peak",
+    "device_pool_peak",
+    "process_peak",
+    "host_steady_baseline",
+    "host_steady_peak",
+)
+
+
 def _remembered(report: dict[str, Any]) -> dict[str, Any]:
     memory, allocation = report["memory"], report["allocation"]
-    quantities = ("host_baseline", "host_peak", "device_live_peak", "device_pool_peak", "process_peak")
-    values = {f"{name}_bytes": _integer((memory.get(name) or {}).get("value")) for name in quantities}
+    values = {f"{name}_bytes": _integer((memory.get(name) or {}).get("value")) for name in _QUANTITIES}
     baseline, peak = values["host_baseline_bytes"], values["host_peak_bytes"]
     return {
         **values,
@@ -160,6 +175,8 @@ def _remembered(report: dict[str, Any]) -> dict[str, Any]:
 
 _PLAN_BYTES = ("argument", "output", "alias", "temp", "code", "peak")
 
+_PLAN_TEXTS = ("flops_source", "predicted_bound", "bridge", "target", "compiler", "module_hash")
+
 
 def _planned(plan: dict[str, Any]) -> dict[str, Any]:
     return {
@@ -169,7 +186,18 @@ def _planned(plan: dict[str, Any]) -> dict[str, Any]:
         "predicted_step_seconds": _float(plan.get("predicted_step_seconds")),
         "usable_bytes": _integer(plan.get("usable_bytes")),
         "fits": plan.get("fits"),
+        "planned_matrix_flops": _integer(plan.get("matrix_flops")),
+        "planned_lowered_flops": _float(plan.get("lowered_flops")),
+        "planned_margin_bytes": _integer(plan.get("margin_bytes")),
+        **{name: _text(plan.get(name)) or None for name in _PLAN_TEXTS},
+        "plan_cached": plan.get("cached"),
+        "plan_compile_seconds": _float(plan.get("compile_seconds")),
     }
+
+
+def _timeline(plan: dict[str, Any]) -> np.ndarray | None:
+    points = plan.get("live_bytes")
+    return None if points is None else np.array(list(map(_integer, points)), dtype=np.int64)
 
 
 def _counted(report: dict[str, Any], losses: list[float]) -> dict[str, Any]:
@@ -179,6 +207,7 @@ def _counted(report: dict[str, Any], losses: list[float]) -> dict[str, Any]:
     return {
         "framework_version": _text(versions.get("framework") or versions.get(framework or "")),
         "own_flops": _integer(counts["own_flops"]),
+        "own_matrix_flops": _integer(counts.get("own_matrix_flops")),
         "parameters": _integer(counts["parameters"]),
         "traces": _integer(counts["traces"]),
         "loss_first": losses[0] if losses else None,

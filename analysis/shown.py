@@ -8,7 +8,10 @@ import pandas as pd
 
 from analysis import words
 from analysis.frames import is_mixed, records
-from analysis.tables import Tables
+from analysis.tables import MEASURED, Tables
+
+#: The table whose rows nothing measured.
+COMPILED = "compiled"
 
 
 class ShownTable(NamedTuple):
@@ -24,10 +27,11 @@ class ShownTable(NamedTuple):
 
 def all_tables(tables: Tables, most_rows: int) -> list[ShownTable]:
     """The tables that have rows, each cut after `most_rows`. Compiled results are never in a measured table."""
+    measured = tables.outcomes["evidence"] == MEASURED
     made = [
         _conditions(tables.conditions, most_rows),
         _pairs(tables.pairs, most_rows),
-        _failures(tables.outcomes[tables.outcomes["outcome"] != "ok"], most_rows),
+        _failures(tables.outcomes[measured & (tables.outcomes["outcome"] != "ok")], most_rows),
         _warnings(tables.warnings, most_rows),
         _compiled(tables.compiled, most_rows),
     ]
@@ -102,9 +106,7 @@ def _compiled(table: pd.DataFrame, most: int) -> ShownTable:
         "#usable (MiB)": lambda row: _number(row["usable_bytes"], words.MIB),
         "#predicted step (ms)": lambda row: _number(row["predicted_step_seconds"], 1e-3),
     }
-    return _table(
-        "compiled", "Compiled, not measured: what a compiler planned for an absent chip.", table, columns, most
-    )
+    return _table(COMPILED, "Compiled, not measured: what a compiler planned for an absent chip.", table, columns, most)
 
 
 def _table(name: str, caption: str, table: pd.DataFrame, columns: dict[str, Any], most: int) -> ShownTable:

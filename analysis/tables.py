@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import conditions, diagnostics, matching, pairs, progress
+from analysis import conditions, diagnostics, matching, pairs, plans, progress
 from analysis.columns import HIDDEN
 from analysis.factors import differing, places, primary_settings
 from analysis.labels import condition_labels
@@ -36,6 +36,9 @@ class Tables:
     superseded: pd.DataFrame
     bad_lines: pd.DataFrame
     compiled: pd.DataFrame
+    plan_differences: pd.DataFrame
+    capacity: pd.DataFrame
+    timelines: pd.DataFrame
     labels: dict[str, str]
     primary: tuple[str, ...]
 
@@ -69,6 +72,9 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         superseded=superseded_table(journals.superseded, labels),
         bad_lines=journals.bad_lines,
         compiled=conditions.compiled_table(planned, labels),
+        plan_differences=plans.differences_table(planned, journals),
+        capacity=plans.capacity_table(planned, journals),
+        timelines=plans.timelines_table(planned, journals, labels),
         labels=labels,
         primary=primary,
     )
@@ -134,7 +140,8 @@ def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:
         "superseded",
         "bad_lines",
     ]
-    for name in [*names, *(["compiled"] if len(tables.compiled) else [])]:
+    compiled = [name for name in ("compiled", "plan_differences", "capacity") if len(getattr(tables, name))]
+    for name in [*names, *compiled]:
         write_csv(getattr(tables, name), target / f"{name}.csv")
 
 

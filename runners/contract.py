@@ -7,15 +7,18 @@ traceback. What a page must offer is written down in runners/workloads/page.py.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from runners.faults import TrialFault
 from runners.records import WorkloadSpec
-from runners.workloads.page import DTYPES, WorkCounts
+from runners.workloads.page import Drawn, Problem, WorkCounts
 
 Step = Callable[[dict[str, Any], dict[str, Any]], tuple[dict[str, Any], Any]]
 
@@ -53,6 +56,45 @@ def _require_page(module: ModuleType, path: str) -> None:
         raise _mistake("no step", f"{path} has neither jax_step(workload) nor tf_step(workload); it needs one of them")
 
 
+def builder(page: ModuleType, name: str) -> Callable[[WorkloadSpec], Any] | None:
+    """The page's function `name`, which builds a step; None where there is none. `TrialFault` for a wrong signature."""
+    build = getattr(page, name, None)
+    if build is None:
+        return None
+    try:
+        inspect.signature(build).bind(None)
+    except (TypeError, ValueError) as error:
+        text = f"{_where(page, name)} must take the workload alone and return the step, a function of (state, batch)"
+        raise _mistake("wrong signature", f"{text} ({error})") from error
+    return build
+
+
+def problem_of(page: ModuleType, workload: WorkloadSpec, seed: int) -> Problem:
+    """The page's inputs, looked through. Raises `TrialFault` (config) for what no framework could be given alike."""
+    found, where = page.inputs(workload, seed), _where(page, "inputs")
+    if not isinstance(found, Problem):
+        raise _mistake("no problem", f"{where}(workload, seed) returned {_kind(found)}; it must return a Problem")
+    if not found.state:
+        raise _mistake(
+            "no state", f"{where}: the state is empty; a step takes what the last one gave, or nothing chains"
+        )
+    for side, arrays in (("state", found.state), *(("batch", batch) for batch in found.batches)):
+        for name, array in arrays.items():
+            problem = _array_problem(array)
+            if problem:
+                raise _mistake("wrong array", f"{where}: {side}[{name!r}] is {problem}")
+    return found
+
+
+def _array_problem(array: Any) -> str:
+    if not isinstance(array, np.ndarray | Drawn):
+        return f"{_kind(array)}; it must be a NumPy array"
+    if array.dtype.itemsize > 4:
+        narrow = array.dtype.name.replace("64", "32")
+        return f"{array.dtype.name}, which JAX would narrow and TensorFlow would not; use .astype({narrow!r})"
+    return ""
+
+
 def complete(page: ModuleType) -> None:
     """Give a page what it leaves out; see page.py for what may be left out."""
     for name, default in _DEFAULTS.items():
@@ -65,7 +107,7 @@ def _counts(workload: WorkloadSpec) -> WorkCounts:
 
 
 _DEFAULTS: dict[str, Any] = {
-    "SUPPORTED_DTYPES": DTYPES,
+    "SUPPORTED_DTYPES": ("float32",),
     "COMPILED": True,
     "counts": _counts,
     "reference": lambda workload, problem: iter(()),  # noqa: ARG005
@@ -76,7 +118,7 @@ _DEFAULTS: dict[str, Any] = {
 
 def checked(step: Any, name: str, page: ModuleType) -> Step:
     """`step`, its result compared with the state it was given; this runs while the step is traced, never after."""
-    where = f"{getattr(page, '__file__', page.__name__)}, {name}"
+    where = _where(page, name)
     if not callable(step):
         raise _mistake("no step", f"{where}(workload) returned {_kind(step)}; it must return the step, a function")
 
@@ -98,7 +140,7 @@ def _problem(given: dict[str, str], result: Any) -> str:
     state, loss = result
     missing, extra = sorted(set(given) - set(state)), sorted(set(state) - set(given))
     if missing or extra:
-        found = "; ".join(filter(None, [missing and f"without {missing}", extra and f"with {extra} added"]))
+        found = " and ".join([f"without {missing}"] * bool(missing) + [f"with {extra} added"] * bool(extra))
         return f"the step returned the state {found}; it must return every array that came in, and no other"
     for key, before in given.items():
         after = _signature(state[key])
@@ -109,6 +151,10 @@ def _problem(given: dict[str, str], result: Any) -> str:
     if _signature(loss) != "float32 ()":
         return f"the loss is {_signature(loss)}; it must be one float32 number"
     return ""
+
+
+def _where(page: ModuleType, name: str) -> str:
+    return f"{Path(page.__file__ or page.__name__).name}, {name}"
 
 
 def _signature(leaf: Any) -> str:

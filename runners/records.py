@@ -310,9 +310,9 @@ class Plan:
     names (a loop's body counts once there); `lowered_flops` is that analysis of the lowered module; `matrix_flops`
     counts the lowered module's products and convolutions alone, taps inside the input only, loops × trip count.
     `predicted_step_seconds` is a roofline over the chip's data sheet, never a measurement; `predicted_bound` says which
-    side of it binds. `live_bytes` is the timeline of live bytes over the module's schedule, at most 200 points. `bridge`
-    says what lowered the step; `target` and `compiler` what it was compiled for and by; `module_hash` is the hash of
-    the canonical HLO text; `cached` says that the plan was compiled earlier, in `compile_seconds`.
+    side of it binds. `live_bytes` is the timeline over the module's schedule, at most 200 points. `bridge` says what
+    lowered the step; `target` and `compiler` what it was compiled for and by; `module_hash` is the hash of the
+    canonical HLO text; `cached` says that the plan was compiled earlier, in `compile_seconds`.
     """
 
     argument_bytes: int | None = None

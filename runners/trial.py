@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from runners import frameworks, protocol, workloads
+from runners import contract, frameworks, protocol, workloads
 from runners.channel import Channel
 from runners.compiled.trial import run_compiled
 from runners.faults import TrialFault
 from runners.frameworks.base import Program, Tree, uncompiled
 from runners.probes import allocation, host, malloc, nvml
 from runners.records import Evidence, Phase, Quantity, TrialReport, TrialSpec, WorkloadSpec
+from runners.steady import steady_memory
 from runners.stepper import Stepper
 from runners.work import require_real_work
 from runners.workloads.page import Drawn, InputHash, Problem, made, require_dtype
@@ -112,6 +113,8 @@ class Trial:
         self._state = self._put(problem.state, hashed, in_place=workload.donate and self.page.COMPILED)
         self._batch, *self._more_batches = [self._put(batch, hashed, in_place=False) for batch in problem.batches]
         report.match.input_hash = hashed.digits()
+        # JAX lets go of a NumPy original at the next garbage collection only
+        gc.collect()
         malloc.hand_back(self._malloc)
         self._peak_problem = host.reset_peak()
 
@@ -122,20 +125,20 @@ class Trial:
         work = self._work = self.page.counts(workload)
         counts.parameters, counts.own_flops, counts.own_bytes = work.parameters, work.flops, work.bytes
         counts.examples_per_step, counts.own_matrix_flops = work.examples, work.matrix_flops
-        problem = self.page.inputs(workload, self.spec.seed)
+        problem = contract.problem_of(self.page, workload, self.spec.seed)
         if workload.size == "tiny":
             steps = self.spec.protocol.match_steps
             self.report.match.reference_losses = reference_losses(self.page, workload, problem, steps)
         return problem
 
     def _put(self, arrays: Mapping[str, np.ndarray | Drawn], hashed: InputHash, *, in_place: bool) -> Tree:
-        placed = {}
+        placed, timings = {}, self.report.timings
         for name in sorted(arrays):
             array = made(arrays[name])
             hashed.add(name, array)
             began = time.monotonic()
             placed[name] = self.runner.place(array, in_place=in_place)
-            self.report.timings.place_seconds += time.monotonic() - began
+            timings.place_seconds = (timings.place_seconds or 0.0) + time.monotonic() - began
         return placed
 
     def probe(self) -> None:
@@ -153,7 +156,8 @@ class Trial:
         self._compile_phase_seconds = time.monotonic() - began
         if program.work is not None:
             self.report.counts.traced_matrix_flops = program.work.needed
-            require_real_work(program.work, self._work, self.spec.workload.path or self.spec.workload.name)
+            where = self.spec.workload.path or self.spec.workload.name
+            self.report.warnings += require_real_work(program.work, self._work, where)
         timings = self.report.timings
         timings.trace_seconds, timings.lower_seconds = program.trace_seconds, program.lower_seconds
         timings.compile_seconds = program.compile_seconds
@@ -214,8 +218,22 @@ class Trial:
         self.report.memory.update(self.runner.device_memory())
         self.report.memory["process_peak"] = nvml.process_memory(self.spec.device.kind)
         self.read_host_peak()
+        self._read_steady_memory()
         self.release()
         self.channel.report(self.report)
+
+    def _read_steady_memory(self) -> None:
+        """The memory of one step alone, where host memory is the device's and the program takes any state."""
+        program = self._stepper.program
+        if self.spec.device.kind != "cpu" or not program.takes_any_state:
+            return
+        del self._stepper
+
+        def place_state() -> Tree:
+            state = self.page.inputs(self.spec.workload, self.spec.seed).state
+            return {name: self.runner.place(made(state[name]), in_place=True) for name in sorted(state)}
+
+        self.report.memory.update(steady_memory(self.runner, program, place_state, self._malloc))
 
     def read_host_peak(self) -> None:
         """Highest resident memory since the inputs were placed (before that: since the baseline)."""

@@ -30,8 +30,11 @@ class TracedWork:
     constant: tuple[str, ...] = ()
 
 
-def require_real_work(traced: TracedWork, own: WorkCounts, where: str) -> None:
-    """Raise `TrialFault` (invalid) where the step's result, or its work, is not what the page says it is."""
+def require_real_work(traced: TracedWork, own: WorkCounts, where: str) -> list[str]:
+    """Raise `TrialFault` (invalid) where the step's result, or its work, is not what the page says it is.
+
+    Returns a warning where a page that counts nothing has products that matter to no output.
+    """
     if traced.constant:
         raise TrialFault(
             "invalid",
@@ -40,7 +43,7 @@ def require_real_work(traced: TracedWork, own: WorkCounts, where: str) -> None:
             "Take what the step computes with from state and batch, not from arrays made outside or inside the step.",
         )
     if traced.needed is None:
-        return
+        return []
     lost = f"the trace holds {traced.written:,} FLOPs of products and convolutions, of which {traced.needed:,} "
     lost += "depend on an input and reach an output"
     if traced.written and not traced.needed:
@@ -55,6 +58,9 @@ def require_real_work(traced: TracedWork, own: WorkCounts, where: str) -> None:
             f"{where} counts {counted:,} FLOPs of products and convolutions a step; {lost}. They may differ by 1 %: "
             "work that no output needs (dead code), that depends on no input (a constant), or a wrong count.",
         )
+    if counted is None and traced.needed < (1 - COUNT_SHARE) * traced.written:
+        return [f"{lost}; the rest is dropped, which is right for gradients that nobody asked for"]
+    return []
 
 
 def product_flops(output: Sequence[int], contracted: Sequence[int]) -> int:

@@ -22,7 +22,7 @@ from study.evidence import absence, resolve
 #: Settings that together are one level of the factor named first.
 COMPOSITE_FACTORS = {"framework": ("framework", "compile")}
 
-ADVICE = "Use evidence=compiled (the compiler's plan for it), device=cpu, or a machine that has the device."
+ADVICE = "Use device=cpu, evidence=compiled (the plan of the device's compiler), or a machine that has the device."
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,19 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import socket
 import sys
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 import runners
+from runners.records import TrialRecord
 from study.config import digest
 
 #: What decides a number and travels with it; read from package metadata, so that nothing is imported.
@@ -54,20 +59,54 @@ def provenance_hash(facts: dict[str, Any]) -> str:
 
 def scrub(text: str) -> str:
     """The text without this machine's name and without the folders of the user, the study and the interpreter."""
-    for secret, stand_in in _secrets():
+    host, text = socket.gethostname(), scrub_folders(text)
+    return re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", "<host>", text) if len(host) > 3 else text
+
+
+def scrub_folders(text: str) -> str:
+    """The text without those folders, and with shared libraries named without theirs. A machine's name may stay.
+
+    This is for what was asked, where a machine called jax must not change the framework.
+    """
+    for secret, stand_in in _folders():
         text = text.replace(secret, stand_in)
-    return text
+    return _LIBRARY.sub(r"\1", text)
+
+
+def scrubbed(record: TrialRecord) -> TrialRecord:
+    """The record with every text scrubbed: what was asked of folders, what came back of the machine's name too."""
+    return replace(
+        record,
+        spec=each_text(record.spec, scrub_folders),
+        outcome=each_text(record.outcome, scrub),
+        report=each_text(record.report, scrub),
+        plan=each_text(record.plan, scrub),
+    )
+
+
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A copy of a value (dataclasses, dicts, lists, tuples) with every string in it changed; keys stay."""
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return change(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{one.name: each_text(getattr(value, one.name), change) for one in fields(value)})
+    if isinstance(value, dict):
+        return {key: each_text(item, change) for key, item in value.items()}
+    return type(value)(each_text(item, change) for item in value) if isinstance(value, list | tuple) else value
+
+
+#: A shared library with its folder, as LD_PRELOAD names it.
+_LIBRARY = re.compile(r"(?:/[\w.+-]+)*/([\w.+-]+\.so(?:\.\d+)*)(?![\w.])")
 
 
 @functools.cache
-def _secrets() -> list[tuple[str, str]]:
+def _folders() -> list[tuple[str, str]]:
     known = {
-        str(Path.cwd()): ".",
         str(Path(str(runners.__file__)).parent.parent): "<study>",
+        str(Path.cwd()): ".",  # after the folder before, which it may be: a path from here can be followed again
         sys.prefix: "<environment>",
         sys.base_prefix: "<python>",
         str(Path.home()): "~",
-        socket.gethostname(): "<host>",
     }
     usable = {secret: stand_in for secret, stand_in in known.items() if len(secret) > 3}
     return sorted(usable.items(), key=lambda pair: -len(pair[0]))

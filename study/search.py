@@ -1,7 +1,7 @@
 """study.search=batch_size: the largest batch that fits a chip, found by bisection on real compilations.
 
-Every probe is a trial of its own, with its own record. The next batch to try comes from the plans so far, which grow
-nearly in proportion to the batch, and from the middle of what is left wherever that guess gains too little.
+Every probe is a trial of its own, with its own record. The next batch to try is where the straight line through the
+plans so far meets the chip's memory, or else the middle of what is left.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class Search:
     largest: int = 0
     smallest: int | None = None
     plans: list[Probe] = field(default_factory=list)
-    _span: int | None = None
 
     def learn(self, probe: Probe) -> None:
         """Take in one probe."""
@@ -54,14 +53,10 @@ class Search:
             return None
         if low == 0 and high is None:
             return self.start
-        guess = self._extrapolated()
+        guess = self._extrapolated() or 0
         if high is None:
-            return min(MOST, max(2 * low, guess or 0))
-        # a guess that left more than half of the span has shown that it cannot be trusted
-        halved = self._span is None or (high - low) <= self._span / 2
-        self._span = high - low
-        middle = (low + high) // 2
-        return min(max(guess, low + 1), high - 1) if guess is not None and halved else max(middle, low + 1)
+            return min(MOST, max(2 * low, guess))
+        return guess if low < guess < high else max((low + high) // 2, low + 1)
 
     def _extrapolated(self) -> int | None:
         """The batch whose plan just fits, on the straight line through the two largest plans."""
@@ -113,7 +108,7 @@ def require_compiled(conditions: Sequence[Condition], search: str | None) -> Non
         if one.device.sheet is None or resolve(one.evidence, one.device) is not Evidence.COMPILED:
             raise RequestError(
                 f"study.search={search} compiles, and device={one.device.kind} with evidence={one.evidence.value} is "
-                "measured here or has no chip; use device=tpu or gpu, with evidence=compiled where the device is present"
+                "measured here or has no chip; use device=tpu or gpu, with evidence=compiled where the chip is present"
             )
 
 

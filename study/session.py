@@ -27,7 +27,7 @@ from study.design import Design, trial
 from study.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_OK, RequestError
 from study.journal import FolderLock, Journal, Past, read_past
 from study.progress import Progress
-from study.provenance import provenance, provenance_hash, scrub
+from study.provenance import each_text, provenance, provenance_hash, scrub_folders, scrubbed
 from study.starters import Starters
 from study.stopping import precise_enough
 from study.supervise import Supervisor
@@ -98,7 +98,7 @@ def _open(design: Design, options: StudyOptions, folder: Path, console: Console)
         started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         provenance=facts,
         provenance_hash=provenance_hash(facts),
-        design={**design.plain(), "command": scrub(design.command)},
+        design=each_text(design.plain(), scrub_folders),
     )
     manifest.write(folder, identity)
     _say_past(past, identity, console)
@@ -123,6 +123,8 @@ def _run_blocks(session: Session) -> None:
     design = session.design
     processes.become_subreaper()
     varying = [key for key in design.factors if key not in ("framework", "compile")]
+    if session.options.search is not None and f"workload.{session.options.search}" not in varying:
+        varying.append(f"workload.{session.options.search}")
     total = design.trial_count(design.blocks) + len(design.unlaunched)
     with (
         Journal(session.folder, session.identity) as journal,
@@ -191,11 +193,12 @@ def _is_done(session: Session, spec: TrialSpec) -> bool:
 
 def _acknowledge(session: Session, journal: Journal, progress: Progress, record: TrialRecord) -> None:
     """Complete a record, put it on disk, and only then count it."""
+    record = scrubbed(record)
     record = replace(
         record,
         session_id=session.identity.session_id,
         provenance_hash=session.identity.provenance_hash,
-        outcome=replace(record.outcome, text=scrub(record.outcome.text)[:8000]),
+        outcome=replace(record.outcome, text=record.outcome.text[:8000]),
     )
     journal.append(record)
     session.records[record.spec.trial_id] = record

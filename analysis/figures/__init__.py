@@ -1,4 +1,5 @@
 """One file per figure. A figure is a module with a QUESTION, COLUMNS that it needs of TABLE, and draw(tables).
 
-It may also have lacking(tables), which says why there is nothing to see although the columns are there.
+A figure of compiled evidence says EVIDENCE = "compiled" and shows nothing measured. It may also have lacking(tables),
+which says why there is nothing to see although the columns are there.
 """

@@ -33,6 +33,7 @@ class Drawing:
     question: str
     svg: Path | None
     skipped: str = ""
+    evidence: str = "measured"
 
 
 def discover() -> list[ModuleType]:
@@ -71,13 +72,14 @@ def draw(module: ModuleType, tables: Tables) -> Figure:
 
 def _draw_one(module: ModuleType, tables: Tables, folder: Path) -> Drawing:
     name = module.__name__.rpartition(".")[2]
+    evidence = getattr(module, "EVIDENCE", "measured")
     reason = missing_data(module, tables)
     if reason:
-        return Drawing(name, module.QUESTION, None, reason)
+        return Drawing(name, module.QUESTION, None, reason, evidence)
     with style.applied():
         figure = module.draw(tables)
         # what is drawn is measured once: asked for a tight box, savefig would draw everything twice for each format
         box = figure.get_tightbbox(figure.canvas.get_renderer()).padded(PADDING_INCHES)
         for kind, metadata in METADATA.items():
             figure.savefig(folder / f"{name}.{kind}", metadata=metadata, dpi=144, bbox_inches=box)
-    return Drawing(name, module.QUESTION, folder / f"{name}.svg")
+    return Drawing(name, module.QUESTION, folder / f"{name}.svg", evidence=evidence)

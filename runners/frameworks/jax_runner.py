@@ -122,7 +122,9 @@ class Runner(FrameworkRunner):
         # the first trace does not stand for steps of other shapes
         work = None if more_batches else traced_work(traced.jaxpr, names)
         cycle = 1 + len(more_batches)
-        return Program(bound, traces, trace, lower, trace + lower + compiling, cycle=cycle, work=work)
+        return Program(
+            bound, traces, trace, lower, trace + lower + compiling, cycle=cycle, work=work, takes_any_state=True
+        )
 
     def lower(self, spec: TrialSpec, step: PageStep, state: Shapes, batch: Shapes) -> Lowering:
         """Trace with shapes, lower for the trial's platform; donation is written into the module."""

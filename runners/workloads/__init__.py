@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from types import ModuleType
-from typing import Any
 
 from runners import contract
 from runners.faults import TrialFault
@@ -17,7 +16,9 @@ OWN_FILE = "file"
 
 def names() -> list[str]:
     """Every page here, without importing it."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "page" and not module.ispkg)
+    return sorted(
+        module.name for module in pkgutil.iter_modules(__path__) if module.name != "page" and not module.ispkg
+    )
 
 
 def load(workload: WorkloadSpec) -> ModuleType:
@@ -43,7 +44,7 @@ def step(page: ModuleType, workload: WorkloadSpec, framework: FrameworkSpec, dev
     Raises:
         TrialFault: `not_applicable` where the page has no step for the framework, or says that it has no meaning here.
     """
-    build: Any = getattr(page, f"{framework.name}_step", None)
+    build = contract.builder(page, f"{framework.name}_step")
     if build is None:
         where = workload.path or page.__name__
         raise TrialFault(

@@ -42,7 +42,7 @@ def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     return describe(seed, state, {"y": constant((1,), dtype, 2.0)})
 
 
-def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:  # noqa: ARG001
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The steps in float64."""
     state, y = in_float64(problem.state), in_float64(problem.batch)["y"]
     while True:
@@ -63,7 +63,7 @@ def counts(workload: WorkloadSpec) -> WorkCounts:
     )
 
 
-def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:  # noqa: ARG001
+def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax.numpy as jnp
 
@@ -75,7 +75,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:  # noqa: ARG001
     return step
 
 
-def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:  # noqa: ARG001
+def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 

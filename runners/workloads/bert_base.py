@@ -1,4 +1,4 @@
-"""BERT base (Devlin et al. 2019): masked-LM training step with Adam, or the encoding of sentences (workload.mode=infer).
+"""BERT base (Devlin et al. 2019): masked-LM training step with Adam, or encoding of sentences (workload.mode=infer).
 
 shape  sequence, width, layers, heads, vocabulary, predictions (masked positions a sentence);
        109,482,240 parameters at paper size: encoder, embeddings and pooler
@@ -6,7 +6,7 @@ batch  tokens, types (rows, sequence) int32;  train: positions, labels (rows, pr
 loss   train: cross entropy, mean over the masked positions;  infer: of the pooled first token (rows, width)
 State, batch and losses of both modes: nn/model.py.
 
-In spirit google-research/bert: post-norm blocks, logits at the masked positions alone, the output tied to the embedding.
+In spirit google-research/bert: post-norm blocks, logits at the masked positions alone, output tied to the embedding.
 There is no head between (the published one is no part of the 109 M), so the pooler's gradient is zero while training.
 Without dropout and without padding, so no attention mask. float32 matching: see nn/model.py, Adam.
 """

@@ -1,15 +1,15 @@
 """Allocations of seeded, mixed sizes, held and freed over steps, near a stated share of a capacity: fragmentation.
 
 shape  capacity_mib, share_percent: what is held comes as near to this share as it can without going over;
-       smallest_kib, largest_kib: sixteen sizes between them, evenly spaced in the logarithm;  events: allocations a step;
-       sequence: the seed of the order
+       smallest_kib, largest_kib: sixteen sizes between them, evenly spaced in the logarithm;
+       events: allocations a step;  sequence: the seed of their order
 state  marks (events,) float32: the first element of every block taken in this step
 loss   mean of marks
 
 An event frees random blocks until the next size fits under the limit, then takes a block of that size and fills it. The
-first step fills up to the limit. Nothing is compiled into one step: every event is a call of its own (jnp.full, tf.fill),
-so the framework's allocator meets them one by one, as in a program whose shapes change all the time. So compile=xla and
-compile=graph are the same here.
+first step fills up to the limit. Nothing is compiled into one step: every event is a call of its own (jnp.full,
+tf.fill), so the framework's allocator meets them one by one, as in a program whose shapes change all the time. So
+compile=xla and compile=graph are the same here.
 
 Give capacity_mib the cap of the allocation mode: allocation=growth allocation.limit_bytes=1073741824 workload=churn
 workload.shape.capacity_mib=1024 workload.shape.share_percent=80,90,95. An allocator that fragments ends as oom below
@@ -19,6 +19,7 @@ workload.shape.capacity_mib=1024 workload.shape.share_percent=80,90,95. An alloc
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -59,8 +60,9 @@ def limit(workload: WorkloadSpec) -> int:
 
 def steps(workload: WorkloadSpec) -> Iterator[list[Event]]:
     """The events of every step; the first one fills up to the limit, and the last `events` of it count as its own."""
-    chance, held, most = random.Random(workload.shape["sequence"]), {}, limit(workload)
-    offered, key, filling = sizes(workload), 0, True
+    chance, most, offered = random.Random(workload.shape["sequence"]), limit(workload), sizes(workload)
+    held: dict[int, int] = {}
+    key, filling = 0, True
     while True:
         events: list[Event] = []
         while filling or len(events) < workload.shape["events"]:
@@ -82,7 +84,7 @@ def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     return describe(seed, {"marks": constant((workload.shape["events"],), "float32")})
 
 
-def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:  # noqa: ARG001
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The marks of every step."""
     for events in steps(workload):
         marks = np.array([event.value for event in events[-workload.shape["events"] :]])
@@ -97,20 +99,21 @@ def counts(workload: WorkloadSpec) -> WorkCounts:
 
 
 def _step(workload: WorkloadSpec, take: Callable[[int, float], Any], marks_of: Callable[[list[Any]], Any]) -> Any:
-    """A step that lives on the host: `take` gives a filled block, `marks_of` the first elements of blocks."""
+    """A step that lives on the host: `take` gives a filled block, `marks_of` (marks, loss) of first elements."""
     held: dict[int, Any] = {}
-    turns = steps(workload)
+    turns, kept = steps(workload), workload.shape["events"]
 
-    def step(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:  # noqa: ARG001
+    def step(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         if not held:
             for elements in sizes(workload):  # whatever is compiled per size is compiled now, and the block freed
-                marks_of([take(elements, 0.0)] * workload.shape["events"])
-        events = next(turns)
-        for event in events:
+                marks_of([take(elements, 0.0)[0]] * kept)
+        firsts: deque[Any] = deque(maxlen=kept)
+        for event in next(turns):
             for key in event.freed:
                 del held[key]
             held[event.key] = take(event.elements, event.value)
-        marks, loss = marks_of([held[event.key] for event in events[-workload.shape["events"] :] if event.key in held])
+            firsts.append(held[event.key][0])
+        marks, loss = marks_of(list(firsts))
         return {"marks": marks}, loss
 
     return step
@@ -129,7 +132,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     return _step(
         workload,
         lambda elements, value: jnp.full((elements,), value, workload.dtype),
-        lambda blocks: summary([block[0] for block in blocks]),
+        summary,
     )
 
 
@@ -137,8 +140,8 @@ def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 
-    def marks_of(blocks: list[Any]) -> tuple[Any, Any]:
-        marks = tf.cast(tf.stack([block[0] for block in blocks]), tf.float32)
+    def marks_of(firsts: list[Any]) -> tuple[Any, Any]:
+        marks = tf.cast(tf.stack(firsts), tf.float32)
         return marks, tf.reduce_mean(marks)
 
     return _step(workload, lambda elements, value: tf.fill([elements], tf.constant(value, workload.dtype)), marks_of)

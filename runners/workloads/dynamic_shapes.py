@@ -8,9 +8,9 @@ loss   half the mean of (x·w − y)², before the update   (float32)
 
 How often a step is traced is declared here, so a new trace is the result and no fault. JAX traces and compiles once for
 every shape. tf.function does the same by default (workload.tracing=each_shape), twice with reduce_retracing=True (the
-second time with the rows left open), once with a signature (workload.tracing=reduce_retracing, signature); with XLA the
-one trace is still compiled for every shape. The record holds the traces, retrace_seconds (of every shape: its first step
-less its second) and memory.retrace_caches.
+second time with the rows left open), once with a signature (workload.tracing=reduce_retracing, signature); with XLA
+the one trace is still compiled for every shape. The record holds the traces, retrace_seconds (of every shape: its first
+step less its second) and memory.retrace_caches.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     return describe(seed, {"w": normal((width, width), dtype, float(width**-0.5))}, *batches)
 
 
-def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:  # noqa: ARG001
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The steps in float64, round after round."""
     w = in_float64(problem.state)["w"]
     for batch in itertools.cycle([in_float64(batch) for batch in problem.batches]):
@@ -74,7 +74,7 @@ def counts(workload: WorkloadSpec) -> WorkCounts:
     )
 
 
-def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:  # noqa: ARG001
+def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax
     import jax.numpy as jnp
@@ -90,7 +90,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:  # noqa: ARG001
     return step
 
 
-def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:  # noqa: ARG001
+def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow. The row count is read while the step runs: the trace may not know it."""
     import tensorflow as tf
 

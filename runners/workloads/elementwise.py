@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 
 from runners.records import WorkloadSpec
-from runners.workloads.page import Arrays, Drawn, Problem, WorkCounts, describe, in_float64, item_bytes, normal, numpy_dtype
+from runners.workloads.page import (
+    Arrays,
+    Drawn,
+    Problem,
+    WorkCounts,
+    describe,
+    in_float64,
+    item_bytes,
+    normal,
+    numpy_dtype,
+)
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 

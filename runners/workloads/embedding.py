@@ -38,7 +38,7 @@ def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     )
 
 
-def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:  # noqa: ARG001
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The steps in float64."""
     table, batch = in_float64(problem.state)["table"], in_float64(problem.batch)
     while True:

@@ -22,7 +22,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-
 from runners.faults import TrialFault
 from runners.records import WorkloadSpec
 from runners.workloads.nn import model
@@ -32,7 +31,7 @@ from runners.workloads.page import Arrays, Drawn, Problem, WorkCounts, constant,
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 
 CHANNELS = 3
-OPTIMISER = model.Momentum(rate=1e-3)
+OPTIMISER = model.Momentum(rate=2e-5)
 
 
 def _keras() -> Any:
@@ -43,7 +42,9 @@ def _keras() -> Any:
     try:
         import keras
     except ModuleNotFoundError as error:
-        raise TrialFault("unavailable", "keras not installed", f"workload=keras needs the package {error.name}") from error
+        raise TrialFault(
+            "unavailable", "keras not installed", f"workload=keras needs the package {error.name}"
+        ) from error
     if keras.config.backend() != backend:
         text = f"Keras was imported earlier with the back end {keras.config.backend()}, not {backend}"
         raise TrialFault("config", "keras on another back end", text)
@@ -75,15 +76,30 @@ def _named(variables: list[Any]) -> dict[str, Any]:
     return {f"{index:03} {variable.path}": variable for index, variable in enumerate(variables)}
 
 
-def _drawn(variable: Any) -> Drawn:
-    """He normal for kernels, 1 for scales and variances, 0 for the rest."""
+def _drawn(variable: Any, closing: set[str]) -> Drawn:
+    """He normal for kernels, 1 for scales and variances, 0 for the rest; `closing` names scales that are 0."""
     shape, kind = tuple(variable.shape), variable.path.rpartition("/")[2]
     if len(shape) > 1:
         # a depthwise kernel (height, width, channels, 1) sums over its window alone
         fan = math.prod(shape[:2] if len(shape) == 4 and shape[3] == 1 else shape[:-1])
         return normal(shape, variable.dtype, math.sqrt(2 / fan))
-    value = 1.0 if kind in ("gamma", "moving_variance", "variance") else 0.0
+    value = 1.0 if kind in ("gamma", "moving_variance", "variance") and variable.path not in closing else 0.0
     return constant(shape, variable.dtype, value)
+
+
+def _closing_scales(built: Any) -> set[str]:
+    """The scales of the normalisations that end a residual branch.
+
+    They start at 0 (Goyal et al. 2017): with 1 the gradients of a small batch grow from layer to layer, until two exact
+    computations part within ten steps.
+    """
+    ends: set[str] = set()
+    for layer in built._flatten_layers(include_self=False):
+        if type(layer).__name__ == "Add":
+            # the first operand of Keras's residual sums is the shortcut
+            branches = [tensor._keras_history.operation for tensor in layer.input[1:]]
+            ends.update(one.gamma.path for one in branches if type(one).__name__ == "BatchNormalization")
+    return ends
 
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
@@ -92,14 +108,15 @@ def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     data = {"images": normal((rows, shape["image"], shape["image"], CHANNELS), workload.dtype)}
     if workload.mode != "infer":
         data["labels"] = integers((rows,), shape["classes"])
+    closing = _closing_scales(built)
     weights, kept = (
-        {name: _drawn(variable) for name, variable in _named(variables).items()}
+        {name: _drawn(variable, closing) for name, variable in _named(variables).items()}
         for variables in (built.trainable_variables, built.non_trainable_variables)
     )
     return model.problem(workload, seed, weights, data, OPTIMISER, (rows, shape["classes"]), kept)
 
 
-def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays | None, float]]:  # noqa: ARG001
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays | None, float]]:
     """None of our own."""
     return iter(())
 

@@ -5,8 +5,8 @@ batch  t/NAME: where the parameters are pulled to, so that the gradient is p −
 loss   mean over kernels of the mean of the new p² in their first row   (float32)
 
 All float32: optimisers keep their state so whatever the dtype of a model. The update is the one of nn/model.py, tensor
-by tensor, as optax.adam and keras.optimizers.Adam write it; fusing it is left to the compiler. The loss reads one row of
-a kernel only, to add nothing to the traffic.
+by tensor, as optax.adam and keras.optimizers.Adam write it; fusing it is left to the compiler. The loss reads one row
+of a kernel only, to add nothing to the traffic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ import numpy as np
 
 from runners.records import WorkloadSpec
 from runners.workloads.nn import model
-from runners.workloads.page import Arrays, Drawn, Problem, WorkCounts, constant, describe, in_float64, normal, total_bytes
+from runners.workloads.page import (
+    Arrays,
+    Drawn,
+    Problem,
+    WorkCounts,
+    constant,
+    describe,
+    in_float64,
+    normal,
+    total_bytes,
+)
 
 SUPPORTED_DTYPES = ("float32",)
 
@@ -27,7 +37,8 @@ OPTIMISER = model.Adam(rate=2.0**-5)
 
 def _tensors(workload: WorkloadSpec) -> dict[str, tuple[int, ...]]:
     """The shape of every tensor by name."""
-    width, found = workload.shape["width"], {}
+    width = workload.shape["width"]
+    found: dict[str, tuple[int, ...]] = {}
     for index in range(workload.shape["tensors"]):
         found[f"kernel{index:03}"] = (width, width)
         found[f"bias{index:03}"] = (width,)
@@ -50,7 +61,8 @@ def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays
     while True:
         step = int(state["step"]) + 1
         rate = adam.rate * np.sqrt(1 - adam.decay2**step) / (1 - adam.decay1**step)
-        new, losses = {"step": np.int32(step)}, []
+        new: Arrays = {"step": np.asarray(step, np.int32)}
+        losses = []
         for name in _tensors(workload):
             gradient = state[f"p/{name}"] - batch[f"t/{name}"]
             m = adam.decay1 * state[f"m/{name}"] + (1 - adam.decay1) * gradient

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Problem:
 
     state: Mapping[str, np.ndarray | Drawn]
     batch: Mapping[str, np.ndarray | Drawn]
-    more_batches: list[Mapping[str, np.ndarray | Drawn]] = field(default_factory=list)
+    more_batches: Sequence[Mapping[str, np.ndarray | Drawn]] = ()
 
     @property
     def batches(self) -> list[Mapping[str, np.ndarray | Drawn]]:
@@ -106,9 +106,7 @@ def describe(seed: int, state: Mapping[str, Drawn], *batches: Mapping[str, Drawn
 
 def _seeded(seed: int, side: str, arrays: Mapping[str, Drawn]) -> dict[str, Drawn]:
     # a checksum and not hash(), which differs from process to process
-    return {
-        name: replace(array, seed=(seed, zlib.crc32(f"{side} {name}".encode()))) for name, array in arrays.items()
-    }
+    return {name: replace(array, seed=(seed, zlib.crc32(f"{side} {name}".encode()))) for name, array in arrays.items()}
 
 
 def normal(shape: tuple[int, ...], dtype: str, deviation: float = 1.0, mean: float = 0.0) -> Drawn:
@@ -128,9 +126,7 @@ def constant(shape: tuple[int, ...], dtype: str, value: float = 0.0) -> Drawn:
 
 def integers(shape: tuple[int, ...], high: int) -> Drawn:
     """int32, uniform in [0, high)."""
-    return Drawn(
-        shape, np.dtype(np.int32), lambda random, shape: random.integers(0, high, shape, dtype=np.int32)
-    )
+    return Drawn(shape, np.dtype(np.int32), lambda random, shape: random.integers(0, high, shape, dtype=np.int32))
 
 
 def made(array: np.ndarray | Drawn) -> np.ndarray:
@@ -145,9 +141,7 @@ def _made(arrays: Mapping[str, np.ndarray | Drawn]) -> dict[str, np.ndarray | Dr
 def in_float64(arrays: Mapping[str, np.ndarray | Drawn]) -> Arrays:
     """Every array in float64, integers as they are: what a reference computes with."""
     numbers = {name: made(array) for name, array in arrays.items()}
-    return {
-        name: array if array.dtype.kind in "iu" else array.astype(np.float64) for name, array in numbers.items()
-    }
+    return {name: array if array.dtype.kind in "iu" else array.astype(np.float64) for name, array in numbers.items()}
 
 
 def abstract(arrays: Mapping[str, np.ndarray | Drawn]) -> Abstract:

@@ -4,7 +4,7 @@ shape  kib: the size of the array
 state  mark () float32: an element of the array, put on the default device
 loss   mark
 
-Every step asks for one array in each framework's documented way: `jnp.full(..., device=cpu)` and `with tf.device("CPU")`.
+Every step asks for one array in each framework's documented way: `jnp.full(..., device=cpu)`, `with tf.device("CPU")`.
 Nothing else of that size exists, so device_live_peak is what reached the accelerator: some hundred bytes, or the whole
 array where it was made there first. It has no meaning with device=cpu.
 """
@@ -23,10 +23,12 @@ SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 COMPILED = False
 
 
-def applicable(workload: WorkloadSpec, framework: FrameworkSpec, device: str) -> str | None:  # noqa: ARG001
+def applicable(workload: WorkloadSpec, framework: FrameworkSpec, device: str) -> str | None:
     """Not on the CPU: there is no other device to reach."""
     if device == "cpu":
-        return "workload=placement asks what reaches an accelerator; with device=cpu there is none. Use device=gpu or tpu."
+        return (
+            "workload=placement asks what reaches an accelerator; with device=cpu there is none. Use device=gpu or tpu."
+        )
     return None
 
 
@@ -34,12 +36,12 @@ def _elements(workload: WorkloadSpec) -> int:
     return workload.shape["kib"] * 1024 // item_bytes(workload.dtype)
 
 
-def inputs(workload: WorkloadSpec, seed: int) -> Problem:  # noqa: ARG001
+def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """Nothing but a zero."""
     return describe(seed, {"mark": constant((), "float32")})
 
 
-def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:  # noqa: ARG001
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The mark doubles its distance from 8 … and starts again: 1, 2, 4, 8, 1, …"""
     mark = float(in_float64(problem.state)["mark"])
     while True:
@@ -62,7 +64,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
-    def step(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:  # noqa: ARG001
+    def step(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         try:
             cpu = jax.devices("cpu")[0]
         except RuntimeError as error:
@@ -79,7 +81,7 @@ def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 
-    def step(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:  # noqa: ARG001
+    def step(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         with tf.device("CPU:0"):
             value = tf.constant(_next(float(state["mark"])), workload.dtype)
             block = tf.fill([_elements(workload)], value)

@@ -29,7 +29,7 @@ def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     return describe(seed, {"x": normal(shape, dtype)}, {"y": normal(shape, dtype, mean=4.0)})
 
 
-def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:  # noqa: ARG001
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The steps in float64."""
     x, y = in_float64(problem.state)["x"], in_float64(problem.batch)["y"]
     while True:

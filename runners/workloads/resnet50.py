@@ -1,13 +1,13 @@
-"""ResNet-50 (He et al. 2016): training step with momentum and batch statistics, or classification (workload.mode=infer).
+"""ResNet-50 (He et al. 2016): training step with momentum and batch statistics, or classification (mode=infer).
 
-shape  image, width, classes, stage1 … stage4 (blocks a stage); 25,557,032 parameters at paper size (224², 3 4 6 3 blocks)
+shape  image, width, classes, stage1 … stage4 (blocks a stage); 25,557,032 parameters at paper size (224², 3 4 6 3)
 batch  images (rows, image, image, 3), NHWC;  train: labels (rows,) int32
 loss   train: cross entropy, mean over rows;  infer: of the logits (rows, classes), with running statistics
 State, batch and losses of both modes: nn/model.py; running means and variances are part of the state.
 
-In spirit Flax's ImageNet example and tf.keras: the stride of a block in its 3×3 convolution (version 1.5), SAME padding,
-no bias before a normalisation. TensorFlow has one operation for batch normalisation, JAX leaves the fusion to XLA; both
-count the variance of the running statistics with n − 1.
+In spirit Flax's ImageNet example and tf.keras: the stride of a block in its 3×3 convolution (version 1.5), SAME
+padding, no bias before a normalisation. TensorFlow has one operation for batch normalisation, JAX leaves the fusion to
+XLA; both count the variance of the running statistics with n − 1.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _parameters(workload: WorkloadSpec) -> parameters.Parameters:
     dtype, found = model.parameter_dtype(workload), {}
     for name, taps, inner, outer, _, _ in _layers(workload):
         found.update(parameters.convolution(name, taps, inner, outer, dtype))
-        found.update(parameters.norm(name, outer))
+        found.update(parameters.norm(name, outer, scale=0.0 if name.endswith("expand") else 1.0))
     features = workload.shape["width"] * 8 * GROWTH
     return {**found, **parameters.dense("head", features, workload.shape["classes"], dtype, features**-0.5)}
 
@@ -79,7 +79,11 @@ def _statistics(workload: WorkloadSpec) -> parameters.Parameters:
 
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
-    """Images standard normal, labels uniform; kernels He normal, scales 1, running means 0 and variances 1."""
+    """Images standard normal, labels uniform; kernels He normal, running means 0 and variances 1.
+
+    Scales are 1, but 0 at the end of a block (Goyal et al. 2017): with 1 the gradients of a batch this small grow by a
+    fifth a layer, and two exact computations of 50 layers part after a few steps.
+    """
     shape, rows = workload.shape, workload.batch_size
     data = {"images": normal((rows, shape["image"], shape["image"], CHANNELS), workload.dtype)}
     if workload.mode != "infer":

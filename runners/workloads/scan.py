@@ -40,7 +40,7 @@ def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     return describe(seed, state, batch)
 
 
-def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:  # noqa: ARG001
+def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays, float]]:
     """The steps in float64."""
     state, batch = in_float64(problem.state), in_float64(problem.batch)
     h, number = state["h"], int(state["number"])
@@ -48,7 +48,7 @@ def reference(workload: WorkloadSpec, problem: Problem) -> Iterator[tuple[Arrays
         for x in batch["x"]:
             h = np.tanh(h @ batch["w"] + x * (1 + number % 8 / 8))
         number += 1
-        yield {"h": h, "number": np.int32(number)}, float(np.mean(h**2))
+        yield {"h": h, "number": np.asarray(number, np.int32)}, float(np.mean(h**2))
 
 
 def counts(workload: WorkloadSpec) -> WorkCounts:

@@ -5,8 +5,8 @@ batch  images (rows, image, image, 3);  train: labels (rows,) int32
 loss   train: cross entropy, mean over rows;  infer: of the logits (rows, classes)
 State, batch and losses of both modes: nn/model.py.
 
-In spirit google-research/vision_transformer (Flax): patches by a convolution with its own stride, a class token, pre-norm
-blocks, learned positions; without dropout. float32 matching: see nn/model.py, Adam.
+In spirit google-research/vision_transformer (Flax): patches by a convolution with its own stride, a class token,
+pre-norm blocks, learned positions; without dropout. float32 matching: see nn/model.py, Adam.
 """
 
 from __future__ import annotations

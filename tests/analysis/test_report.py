@@ -184,26 +184,56 @@ def test_rebuilt_from_the_same_journals_it_is_the_same(tmp_path: Path) -> None:
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
+
+
+def browsed(folder: Path, page: str, script: str, width: int = 1200) -> tuple[str, list[str]]:
+    """The page's title after a script was added at its end, and what the browser's console said."""
+    (folder / "page.html").write_text(page.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    options += ["--enable-logging=stderr", f"--window-size={width},900", f"--user-data-dir={folder / 'profile'}"]
+    command = [str(CHROMIUM), *options, "--dump-dom", f"file://{folder}/page.html"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    title = re.search(r"<title>(.*?)</title>", found.stdout)
+    return title.group(1) if title else "", [line for line in found.stderr.splitlines() if "CONSOLE" in line]
+
+
+@needs_browser
 def test_tables_sort_in_a_real_browser(tmp_path: Path) -> None:
     conditions = [factory.condition("jax", workload__batch_size=size) for size in (1, 2, 3)]
     page = report_of(factory.study(tmp_path / "s", conditions, lambda n, b: (0.02, 0.03, 0.01)[n] + 1e-5 * b))
-    clicks = """<script>
-      window.addEventListener("error", event => document.title = "ERROR " + event.message);
-      const button = [...document.querySelectorAll("#conditions + div button")].find(b => b.textContent == "step time");
-      button.click();
-      const rows = [...document.querySelectorAll("#conditions + div tbody tr")];
-      document.title = rows.map(row => row.cells[0].textContent).join("|");
-    </script></body>"""
-    (tmp_path / "page.html").write_text(page.replace("</body>", clicks), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-    browser = [
-        CHROMIUM,
-        *options,
-        f"--user-data-dir={tmp_path / 'profile'}",
-        "--dump-dom",
-        f"file://{tmp_path}/page.html",
-    ]
-    found = subprocess.run([str(part) for part in browser], capture_output=True, text=True, timeout=120, check=True)
-    title = re.search(r"<title>(.*?)</title>", found.stdout)
-    assert title and title.group(1) == "jax · batch_size 3|jax · batch_size 1|jax · batch_size 2"
+    title, console = browsed(
+        tmp_path,
+        page,
+        """
+        const buttons = [...document.querySelectorAll("#conditions + div button")];
+        buttons.find(button => button.textContent == "step time").click();
+        const rows = [...document.querySelectorAll("#conditions + div tbody tr")];
+        document.title = rows.map(row => row.cells[0].textContent).join("|");
+        """,
+    )
+    assert title == "jax · batch_size 3|jax · batch_size 1|jax · batch_size 2"
+    assert console == []
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [500, 1200])
+def test_the_page_fits_the_screen_and_no_word_is_broken(hostile: str, tmp_path: Path, width: int) -> None:
+    """Wide tables scroll inside their frames; the verdict's column keeps its words on one line."""
+    title, console = browsed(
+        tmp_path,
+        hostile,
+        """
+        const page = document.documentElement;
+        const cells = [...document.querySelectorAll("td.word")];
+        const whole = cells.every(cell => {
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size <= 1;
+        });
+        document.title = `${page.scrollWidth <= page.clientWidth} ${cells.length > 0} ${whole}`;
+        """,
+        width,
+    )
+    assert title == "true true true"
+    assert console == []

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from scipy import stats
 
-from runners.records import OutcomeKind
+from runners.records import ChipSpec, DeviceSpec, Evidence, OutcomeKind
 from study import stopping
-from study.design import Design, plan
+from study.design import Design, evidence, plan, trial
 from study.errors import RequestError
 from study.schema import Allocation, AllocationEntry, EvidenceRequest
-from tests.study.samples import condition, record
+from tests.study.samples import PROTOCOL, condition, record
+
+V5E = ChipSpec("v5e", "tpu", "v5e:2x2", usable_bytes=2**34)
 
 
 def design(*conditions: object, **rest: object) -> Design:
@@ -78,14 +81,50 @@ def test_what_means_nothing_or_is_absent_is_not_launched() -> None:
         "no entry": condition(entry=None, extra={"n": 1}),
         "mode has no meaning here": condition(entry=AllocationEntry(not_applicable="why"), extra={"n": 2}),
         "no cap": condition(allocation=Allocation(fraction=0.5), extra={"n": 3}),
-        "compiled evidence not built": condition(evidence=EvidenceRequest.compiled, extra={"n": 4}),
+        "mode acts at run time": condition(
+            evidence=EvidenceRequest.compiled, allocation=Allocation("growth"), extra={"n": 4}
+        ),
+        "not compiled as a whole": condition("tf", "graph", evidence=EvidenceRequest.compiled, extra={"n": 5}),
+        "chip of another device": condition(device=DeviceSpec("gpu", "v5e", sheet=V5E), extra={"n": 6}),
+        "device absent": condition(
+            device=DeviceSpec("tpu", "v5e", sheet=V5E), evidence=EvidenceRequest.measured, extra={"n": 7}
+        ),
     }
     study = design(condition(), *reasons.values())
     assert [[spec.settings.get("n") for spec in group] for group in study.block(0)] == [[None]]
     found = {outcome.reason: outcome.kind for _, outcome in study.unlaunched_trials()}
     assert set(found) == set(reasons)
-    assert found["no entry"] is OutcomeKind.NOT_APPLICABLE
-    assert found["compiled evidence not built"] is OutcomeKind.UNAVAILABLE
+    assert found.pop("device absent") is OutcomeKind.UNAVAILABLE
+    assert set(found.values()) == {OutcomeKind.NOT_APPLICABLE}
+
+
+def test_compiled_conditions_run_once_and_measured_ones_in_every_block() -> None:
+    measured = condition("jax", "jit")
+    planned = condition("jax", "jit", evidence=EvidenceRequest.compiled, extra={"n": 2})
+    study = design(measured, planned, blocks=3)
+    runs = [[spec.evidence for group in study.block(block) for spec in group] for block in range(3)]
+    assert [sorted(block) for block in runs] == [["compiled", "measured"], ["measured"], ["measured"]]
+    assert study.trial_count(3) == 4
+
+
+def test_evidence_follows_the_chip(monkeypatch: pytest.MonkeyPatch) -> None:
+    chip = condition(device=DeviceSpec("tpu", "v5e", sheet=V5E))
+    assert evidence(chip) is Evidence.COMPILED
+    monkeypatch.setattr("study.devices.absence", lambda device: None)
+    for found, kind in (("v5e", Evidence.MEASURED), ("v4", Evidence.COMPILED), (None, Evidence.COMPILED)):
+        monkeypatch.setattr("study.chips.found", lambda device, found=found: found)
+        assert evidence(chip) is kind
+    asked = condition(device=DeviceSpec("tpu", "v5e", sheet=V5E), evidence=EvidenceRequest.compiled)
+    monkeypatch.setattr("study.chips.found", lambda device: "v5e")
+    assert evidence(asked) is Evidence.COMPILED
+
+
+def test_a_compiler_gets_twice_the_time() -> None:
+    limits = {"compile": 300.0, "total": 600.0, "import": 120.0}
+    protocol = replace(PROTOCOL, deadline_seconds=limits)
+    asked = condition("jax", "jit", protocol=protocol, evidence=EvidenceRequest.compiled)
+    assert trial(asked, 0, 0, 0).protocol.deadline_seconds == {"compile": 600.0, "total": 1200.0, "import": 120.0}
+    assert trial(condition(protocol=protocol), 0, 0, 0).protocol.deadline_seconds == limits
 
 
 def test_a_half_width_is_students() -> None:

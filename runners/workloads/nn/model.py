@@ -110,7 +110,7 @@ def reference(
     while True:
         outputs = outputs_of(group(batch, "p/"), batch, number)
         number += 1
-        yield {"outputs": outputs, "step": np.int32(number)}, float(np.mean((outputs + before) ** 2))
+        yield {"outputs": outputs, "step": np.asarray(number, np.int32)}, float(np.mean((outputs + before) ** 2))
         before = outputs
 
 

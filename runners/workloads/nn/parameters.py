@@ -23,13 +23,13 @@ def dense(name: str, inputs: int, outputs: int, dtype: str, deviation: float = D
     }
 
 
-def norm(name: str, width: int) -> Parameters:
+def norm(name: str, width: int, scale: float = 1.0) -> Parameters:
     """Scale and bias of a layer or batch normalisation."""
-    return {f"{name}/scale": constant((width,), "float32", 1.0), f"{name}/bias": constant((width,), "float32")}
+    return {f"{name}/scale": constant((width,), "float32", scale), f"{name}/bias": constant((width,), "float32")}
 
 
 def convolution(name: str, kernel: int, inputs: int, outputs: int, dtype: str) -> Parameters:
-    """(kernel, kernel, inputs, outputs) without bias, of variance 2 / (kernel² · outputs) (He et al. 2015, fan out)."""
+    """(kernel, kernel, inputs, outputs) without bias, variance 2 / (kernel² · outputs) (He et al. 2015, fan out)."""
     deviation = float(np.sqrt(2 / (kernel**2 * outputs)))
     return {f"{name}/kernel": normal((kernel, kernel, inputs, outputs), dtype, deviation)}
 
@@ -47,7 +47,7 @@ def transformer_block(name: str, width: int, dtype: str) -> Parameters:
 
 
 def transformer_flops(rows: int, sequence: int, width: int, layers: int) -> int:
-    """FLOPs of the products in `layers` blocks, forward: 24·width² a token of dense ones, 4·sequence·width of attention.
+    """FLOPs of the products in `layers` blocks, forward: 24·width² a token of dense ones, 4·sequence·width of scores.
 
     A causal mask saves nothing: the whole square of scores is computed.
     """

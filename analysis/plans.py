@@ -1,0 +1,168 @@
+"""Compiled trials side by side: what two frameworks' plans differ in, whether they plan the same work, what fits.
+
+Nothing here was measured, and no table here is ever joined with a measured one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.factors import Place, places
+from analysis.frames import records
+from analysis.labels import framework_label
+from analysis.load import Journals
+from runners.records import OutcomeKind
+
+#: What two plans are compared in, and the certificate that they plan the same work.
+QUANTITIES = ("planned_peak_bytes", "planned_temp_bytes", "planned_code_bytes", "planned_flops")
+EQUAL = ("parameters", "own_flops", "planned_argument_bytes", "planned_output_bytes")
+#: How far the products and convolutions of the lowered module may be from the workload's own count.
+FLOPS_SHARE = 0.01
+
+DIFFERENCE_COLUMNS = ("provenance_hash", "cell", "level_a", "level_b", *QUANTITIES, "match", "match_reason")
+CAPACITY_COLUMNS = (
+    "provenance_hash", "label", "framework", "compile", "workload", "chip",
+    "largest_batch_size", "smallest_refused_batch_size", "probes_count", "usable_bytes", "planned_peak_bytes",
+)  # fmt: skip
+TIMELINE_COLUMNS = ("condition_id", "label", "framework", "compile", "position", "live_bytes")
+
+FRAMEWORK = ("framework", "compile", "framework.python")
+BATCH = "workload.batch_size"
+
+
+def differences_table(planned: pd.DataFrame, journals: Journals) -> pd.DataFrame:
+    """One row for two frameworks' plans of the same cell: each quantity as the ratio − 1 of the first to the second.
+
+    `match` tells whether both plan the same work; missing where a count is not known.
+    """
+    rows = []
+    for provenance, place, (a, b) in _pairs(planned, places(_settings(planned, journals), FRAMEWORK)):
+        match, reason = certificate(a, b)
+        apart = [_apart(a[name], b[name]) for name in QUANTITIES]
+        rows.append((provenance, place.cell_label, _framework(a), _framework(b), *apart, match, reason))
+    return pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS)).astype({"match": "boolean"})
+
+
+def certificate(a: dict[str, Any], b: dict[str, Any]) -> tuple[bool | None, str]:
+    """Whether two plans are of the same work, and why (not)."""
+    names = _framework(a), _framework(b)
+    missing = [name for name in EQUAL if pd.isna(a[name]) or pd.isna(b[name])]
+    for name in EQUAL:
+        if name not in missing and a[name] != b[name]:
+            return False, f"{name}: {names[0]} {a[name]:,}, {names[1]} {b[name]:,}"
+    for row, name in zip((a, b), names, strict=True):
+        own, found = row["own_matrix_flops"], row["planned_matrix_flops"]
+        if pd.isna(own) or pd.isna(found):
+            missing.append(f"products' FLOP of {name}")
+        elif abs(found - own) > FLOPS_SHARE * own:
+            return False, f"FLOP of products in {name}'s lowered module: {found:,}; the workload counts {own:,}"
+    if missing:
+        return None, f"not checked: no {missing[0]}"
+    return True, "same parameters, argument and output bytes; products' FLOP as the workload counts them, within 1 %"
+
+
+def capacity_table(planned: pd.DataFrame, journals: Journals) -> pd.DataFrame:
+    """One row for all that differs in the batch size only, where several were tried: the largest batch that fits."""
+    settings = _settings(planned, journals)
+    found = places(settings, (BATCH,))
+    tried: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in records(planned):
+        tried.setdefault((row["provenance_hash"], found[row["condition_id"]].cell), []).append(row)
+    several = {key: rows for key, rows in tried.items() if len({row["batch_size"] for row in rows}) > 1}
+    label = {place.cell: place.cell_label for place in found.values()}
+    rows = [_capacity(provenance, label[cell], rows) for (provenance, cell), rows in several.items()]
+    table = pd.DataFrame(rows, columns=list(CAPACITY_COLUMNS))
+    whole = [name for name in CAPACITY_COLUMNS if name.endswith(("_size", "_count", "_bytes"))]
+    return table.astype(dict.fromkeys(whole, "Int64"))
+
+
+def _capacity(provenance: str, label: str, rows: list[dict[str, Any]]) -> tuple[Any, ...]:
+    fits = {row["batch_size"]: _fits(row) for row in rows}
+    fitting = [row for row in rows if fits[row["batch_size"]]]
+    refused = [size for size, fit in fits.items() if fit is False]
+    largest = max(fitting, key=lambda row: row["batch_size"], default=None)
+    sample = rows[0]
+    return (
+        provenance, label or _framework(sample), sample["framework"], sample["compile"], sample["workload"],
+        sample["chip"], largest["batch_size"] if largest else 0, min(refused, default=None), len(rows),
+        largest["usable_bytes"] if largest else None, largest["planned_peak_bytes"] if largest else None,
+    )  # fmt: skip
+
+
+def _fits(row: dict[str, Any]) -> bool | None:
+    """Whether the plan fits; None where there is none, for another reason than too little memory."""
+    if row["outcome"] == OutcomeKind.OOM:
+        return False
+    return None if row["outcome"] != OutcomeKind.OK or pd.isna(row["fits"]) else bool(row["fits"])
+
+
+def timelines_table(planned: pd.DataFrame, journals: Journals, labels: dict[str, str]) -> pd.DataFrame:
+    """Live bytes over the schedule, long: `position` runs from 0 to 1, whatever the number of points."""
+    parts = []
+    for index, condition, framework, compile in planned[["condition_id", "framework", "compile"]].itertuples():
+        points = journals.evidence.timelines.get(index)
+        if points is not None:
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "condition_id": condition,
+                        "label": labels[condition],
+                        "framework": framework,
+                        "compile": compile,
+                        "position": np.linspace(0.0, 1.0, len(points)),
+                        "live_bytes": points,
+                    }
+                )
+            )
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(TIMELINE_COLUMNS))
+
+
+def sentences(differences: pd.DataFrame, capacity: pd.DataFrame) -> list[str]:
+    """The answers in words, each with its evidence."""
+    return [_difference(row) for row in records(differences)] + [_largest(row) for row in records(capacity)]
+
+
+def _difference(row: dict[str, Any]) -> str:
+    cell = f"{row['cell']}: " if row["cell"] else ""
+    peak, temp = row["planned_peak_bytes"], row["planned_temp_bytes"]
+    text = f"{cell}planned, not measured: {row['level_a']}'s peak is {peak:+.1%} against {row['level_b']}'s"
+    text += "" if pd.isna(temp) else f", its temporaries {temp:+.1%}"
+    matched = row["match"]
+    return text + ("" if pd.isna(matched) or matched else f" — NOT MATCHED: {row['match_reason']}")
+
+
+def _largest(row: dict[str, Any]) -> str:
+    largest, refused = row["largest_batch_size"], row["smallest_refused_batch_size"]
+    if pd.isna(refused):
+        return f"{row['label']}: every batch tried fits, up to {largest:,} (compiled, not run)"
+    open_span = "" if refused - largest == 1 else f"; between {largest:,} and {refused:,} nothing was tried"
+    return f"{row['label']}: the largest batch that fits is {largest:,} (compiled, not run{open_span})"
+
+
+def _pairs(planned: pd.DataFrame, found: dict[str, Place]) -> Iterator[tuple[str, Place, tuple[Any, Any]]]:
+    """Every two ok plans of a cell that are of different frameworks, in the design's order."""
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in records(planned[planned["outcome"] == OutcomeKind.OK.value]):
+        cells.setdefault((row["provenance_hash"], found[row["condition_id"]].cell), []).append(row)
+    for (provenance, _), rows in cells.items():
+        unique = list({_framework(row): row for row in rows}.values())
+        for index, second in enumerate(unique):
+            for first in unique[:index]:
+                yield provenance, found[first["condition_id"]], (first, second)
+
+
+def _settings(planned: pd.DataFrame, journals: Journals) -> dict[str, dict[str, Any]]:
+    names = dict.fromkeys(planned["condition_id"])
+    return {name: journals.conditions[name] for name in names}
+
+
+def _framework(row: dict[str, Any]) -> str:
+    return framework_label(row["framework"], row["compile"])
+
+
+def _apart(first: Any, second: Any) -> float:
+    return float("nan") if pd.isna(first) or pd.isna(second) or not second else float(first) / float(second) - 1
