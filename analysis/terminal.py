@@ -42,6 +42,8 @@ def show(analysis: Analysis, console: Console | None = None) -> None:
     console.print(f"Report: {escape(_near(analysis.report))}", soft_wrap=True)
     if analysis.paper:
         console.print(f"Paper: {escape(_near(analysis.paper))}", soft_wrap=True)
+    elif (analysis.report.parent / "paper.pdf").exists():
+        console.print("paper.pdf is of an earlier analysis: --paper makes it anew.")
 
 
 def _say_pairs(console: Console, pairs: list[dict[str, Any]]) -> None:

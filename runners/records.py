@@ -415,7 +415,7 @@ def decode_line(line: str) -> dict[str, Any]:
     """
     try:
         body = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"not a JSON line ({error})") from None
     if not isinstance(body, dict):
         raise RecordError(f"a JSON {type(body).__name__}, not an object")

@@ -37,6 +37,8 @@ def main(arguments: list[str]) -> int:
     """Serve until the study closes its end. Exit status 1 where the framework cannot be imported."""
     name, handle = arguments
     connection = socket.socket(fileno=int(handle))
+    # a forked trial does not inherit this setting; it asks for itself once the study is its parent
+    die_with_parent()
     try:
         runner = frameworks.load(name)
     except (TrialFault, ImportError) as error:
@@ -115,7 +117,8 @@ def _become_trial(trial_id: str, middle: int, handles: list[int], ours: list[int
 def _take_descriptors(handles: list[int]) -> None:
     """Put the four on 1 … 4 by way of high numbers, so that none is overwritten; nothing as standard input."""
     null = os.open(os.devnull, os.O_RDONLY)
-    lifted = [os.dup2(source, 1000 + target, inheritable=False) for target, source in enumerate([null, *handles])]
+    base = 1 + max([64, null, *handles])
+    lifted = [os.dup2(source, base + target, inheritable=False) for target, source in enumerate([null, *handles])]
     for one in (null, *handles):
         os.close(one)
     for target, source in enumerate(lifted):

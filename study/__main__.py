@@ -6,6 +6,7 @@ request was wrong and nothing was launched; 130 after Ctrl-C, with every finishe
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import shlex
@@ -19,12 +20,15 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from study import compose, dry_run, help, reproduce, schema, session, sweeper
-from study.errors import EXIT_FINDINGS, EXIT_OK, EXIT_REQUEST, RequestError
+from study.errors import EXIT_FINDINGS, EXIT_OK, EXIT_REQUEST, RequestError, StorageError
+from study.interrupts import Interrupted, interruptible
 from study.request import REQUEST
 
 #: Hydra's own commands; anything else is a sweep, of one condition or of many.
 HYDRA_COMMANDS = {"--cfg", "-c", "--info", "-i", "--hydra-help", "--shell-completion", "-sc", "--version"}
 MULTIRUN = {"-m", "--multirun"}
+
+PAST_THE_SWEEPER = {"-r", "--run", "--experimental-rerun", "hydra.mode", "hydra/sweeper"}
 
 #: First words that Hydra could not parse, each with its own command line.
 SUBCOMMANDS = {"reproduce": reproduce.main}
@@ -42,11 +46,18 @@ def run(arguments: list[str]) -> int:
         return EXIT_REQUEST
     if arguments and arguments[0] in SUBCOMMANDS:
         return SUBCOMMANDS[arguments[0]](arguments[1:])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     if {"--help", "-h"} & set(arguments):
         help.show(Console())
         return EXIT_OK
     REQUEST.command = "python -m study " + shlex.join(arguments)
     REQUEST.multirun = bool(MULTIRUN & set(arguments))
+    refused = PAST_THE_SWEEPER & {one.partition("=")[0] for one in arguments}
+    if refused:
+        _say(f"{refused.pop()} is Hydra's and goes past the study's sweeper; leave it out")
+        return EXIT_REQUEST
     schema.register()
     sweeper.register()
     if any(argument.split("=")[0] in HYDRA_COMMANDS for argument in arguments):
@@ -64,24 +75,35 @@ def conf_folder() -> Path:
 
 def job(config: DictConfig) -> int:
     """The function that a Hydra launcher calls: run the design that the sweeper has put into a file."""
-    if config.study.batch is None:
-        raise RequestError("hydra.mode=RUN goes past the study's sweeper; leave it out")
     design, options = pickle.loads(Path(config.study.batch).read_bytes())
-    return session.run(design, options, Console())
+    try:
+        return session.run(design, options, Console())
+    except (RequestError, StorageError) as error:
+        # said once, at the end; Hydra would print its own advice first
+        REQUEST.error = error
+        return EXIT_FINDINGS
 
 
 def _study(arguments: list[str]) -> int:
     try:
-        _hydra(arguments)
-    except session.Interrupted as stop:
-        _say("stopped; every finished trial is kept. The same command with study.resume=outputs/NAME runs the rest")
+        with interruptible():
+            _hydra(arguments)
+    except Interrupted as stop:
         return stop.exit_status
+    except BrokenPipeError:
+        _say("nobody reads what the study prints any more, so it has stopped; study.resume=outputs/NAME runs the rest")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FINDINGS
     except (HydraException, OmegaConfBaseException) as error:
         REQUEST.error = RequestError(compose.explain(error))
+    except OSError as error:
+        REQUEST.error = RequestError(str(error))
     if REQUEST.error is not None:
         _say(str(REQUEST.error))
         return EXIT_REQUEST if isinstance(REQUEST.error, RequestError) else EXIT_FINDINGS
-    assert REQUEST.design is not None and REQUEST.options is not None
+    if REQUEST.design is None or REQUEST.options is None:
+        _say("this way past the study's sweeper runs nothing; leave out hydra.mode and hydra/sweeper")
+        return EXIT_REQUEST
     if REQUEST.options.dry_run:
         dry_run.show(REQUEST.design, Console())
         return EXIT_OK
@@ -94,6 +116,11 @@ def _hydra_command(arguments: list[str]) -> int:
     except (HydraException, OmegaConfBaseException) as error:
         _say(compose.explain(error))
         return EXIT_REQUEST
+    except (ValueError, AssertionError) as error:
+        _say(f"{shlex.join(arguments)}: {error}")
+        return EXIT_REQUEST
+    except SystemExit as end:
+        return EXIT_REQUEST if end.code else EXIT_OK
     return EXIT_OK
 
 

@@ -18,7 +18,7 @@ UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**
 OUT_OF_MEMORY = re.compile(
     r"RESOURCE_EXHAUSTED|ResourceExhaustedError|CompileTimeHbmOom|Ran out of memory in memory space"
     r"|CUDA_ERROR_OUT_OF_MEMORY|Out of memory (?:allocating|while trying to allocate)|\bOOM when allocating\b"
-    r"|std::bad_alloc|\bMemoryError\b"
+    r"|std::bad_alloc|\w*MemoryError\b"
 )
 BUSY_OR_ABSENT = re.compile(
     r"Unable to initialize backend|No visible (?:GPU|TPU)|already in use by (?:a )?process|libtpu.*already in use"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import shutil
 from dataclasses import dataclass, replace
@@ -17,11 +18,14 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from runners.records import ChipSpec, DeviceSpec, Evidence, FrameworkSpec, ProtocolSpec, Scalar, WorkloadSpec
+from runners.records import ChipSpec, DeviceSpec, Evidence, FrameworkSpec, Phase, ProtocolSpec, Scalar, WorkloadSpec
 from study import chips
 from study.errors import RequestError
 from study.evidence import resolve
 from study.schema import GROUPS, Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
+
+#: Integers above it are no exact numbers in every reader of a table.
+MOST = 2**53
 
 
 @dataclass(frozen=True)
@@ -108,14 +112,14 @@ def condition_from(config: DictConfig) -> Condition:
 def options_from(config: DictConfig) -> StudyOptions:
     """The study's own settings. Raises `RequestError` for impossible values."""
     study = _typed(config).study
-    _require(study.seed >= 0, "study.seed", study.seed, "an integer ≥ 0")
-    _require(study.blocks is None or study.blocks >= 1, "study.blocks", study.blocks, "an integer ≥ 1")
+    _require(0 <= study.seed < MOST, "study.seed", study.seed, "an integer ≥ 0, below 2⁵³")
+    _require(study.blocks is None or 1 <= study.blocks <= 10_000, "study.blocks", study.blocks, "1 to 10000")
     _require(study.max_seconds is None or study.max_seconds > 0, "study.max_seconds", study.max_seconds, "seconds > 0")
     if study.name is not None:
         bad = study.name.strip() in ("", ".", "..") or "/" in study.name or "\0" in study.name or len(study.name) > 200
         _require(not bad, "study.name", study.name, "one folder name, without a slash, of at most 200 characters")
-    if study.name is not None and study.resume is not None:
-        raise RequestError("study.name and study.resume both name a folder; give one of them")
+    if None not in (study.name, study.resume) and Path("outputs", str(study.name)) != Path(str(study.resume)):
+        raise RequestError("study.name and study.resume name two folders; give one of them")
     search = None if study.search is None else study.search.value
     plain = {one.name: getattr(study, one.name) for one in dataclasses.fields(StudyOptions)}
     return StudyOptions(**{**plain, "search": search})
@@ -140,7 +144,7 @@ def _allocation(allocation: Allocation) -> Allocation:
         )
     fraction, limit = allocation.fraction, allocation.limit_bytes
     _require(fraction is None or 0 < fraction <= 1, "allocation.fraction", fraction, "a share of the memory, 0 < f ≤ 1")
-    _require(limit is None or limit >= 2**20, "allocation.limit_bytes", limit, "bytes, at least 1048576 (1 MiB)")
+    _require(limit is None or 2**20 <= limit < MOST, "allocation.limit_bytes", limit, "bytes, at least 1048576 (1 MiB)")
     return allocation
 
 
@@ -164,7 +168,7 @@ def _workload(workload: Workload) -> WorkloadSpec:
         )
     sizes = dict(workload.sizes[size])
     batch_size = sizes.pop("batch_size") if workload.batch_size is None else workload.batch_size
-    _require(batch_size >= 1, "workload.batch_size", batch_size, "an integer ≥ 1")
+    _require(1 <= batch_size < MOST, "workload.batch_size", batch_size, "an integer ≥ 1, below 2⁵³")
     given = {key: value for key, value in workload.shape.items() if value is not None}
     unknown = sorted(set(given) - set(sizes)) if workload.path is None else []
     if unknown:
@@ -173,7 +177,7 @@ def _workload(workload: Workload) -> WorkloadSpec:
         )
     shape = {**{key: value for key, value in sizes.items() if key != "batch_size"}, **given}
     for key, value in shape.items():
-        _require(value >= 1, f"workload.shape.{key}", value, "an integer ≥ 1")
+        _require(1 <= value < MOST, f"workload.shape.{key}", value, "an integer ≥ 1, below 2⁵³")
     return WorkloadSpec(
         workload.name,
         size,
@@ -247,7 +251,7 @@ def _cpus(count: int | None) -> tuple[int, ...] | None:
 def _python(path: str | None) -> str | None:
     if path is None:
         return None
-    found = shutil.which(Path(path).expanduser())
+    found = shutil.which(str(Path(path).expanduser()))
     _require(found is not None, "framework.python", path, "the path of a Python interpreter that can be executed")
     return found
 
@@ -256,8 +260,14 @@ def _protocol(protocol: Protocol, device: str) -> ProtocolSpec:
     for key in ("warmup_steps", "warmup_max_steps", "windows", "match_steps"):
         _require(getattr(protocol, key) >= 1, f"protocol.{key}", getattr(protocol, key), "an integer ≥ 1")
     for key in ("warmup_seconds", "warmup_max_seconds", "window_seconds"):
-        _require(getattr(protocol, key) > 0, f"protocol.{key}", getattr(protocol, key), "seconds > 0")
+        fine = 0 < getattr(protocol, key) < math.inf
+        _require(fine, f"protocol.{key}", getattr(protocol, key), "seconds > 0")
+    for least, most in (("warmup_steps", "warmup_max_steps"), ("warmup_seconds", "warmup_max_seconds")):
+        fine = getattr(protocol, least) <= getattr(protocol, most)
+        _require(fine, f"protocol.{least}", getattr(protocol, least), f"at most protocol.{most}")
     for phase, seconds in protocol.deadlines.items():
+        known = ", ".join([*(one.value for one in Phase), "total"])
+        _require(phase in known.split(", "), "protocol.deadlines", phase, f"one of {known}")
         _require(seconds > 0, f"protocol.deadlines.{phase}", seconds, "seconds > 0")
     return ProtocolSpec(
         name=protocol.name,

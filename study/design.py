@@ -39,8 +39,9 @@ class Design:
     command: str = ""
     unlaunched: dict[str, Outcome] = field(default_factory=dict)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self, with_order: bool = True) -> dict[str, Any]:
         """The form that the manifest and the journal keep."""
+        blocks = range(self.blocks if with_order else 0)
         listed = [
             {"condition_id": one.condition_id, "replicate": one.replicate, "settings": one.settings}
             for one in self.conditions
@@ -55,7 +56,7 @@ class Design:
             "protocol": self.conditions[0].protocol.name,
             "command": self.command,
             "conditions": listed,
-            "order": [[spec.trial_id for group in self.block(block) for spec in group] for block in range(self.blocks)],
+            "order": [[spec.trial_id for group in self.block(block) for spec in group] for block in blocks],
         }
 
     def groups(self) -> list[list[Condition]]:

@@ -115,7 +115,7 @@ def read_past(folder: Path) -> Past:
 
 
 def _lines(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted((folder / "journal").glob("*.jsonl")):
+    for path in sorted(one for one in (folder / "journal").glob("*.jsonl") if one.is_file()):
         text = path.read_bytes().decode("utf-8-sig", errors="replace")
         for number, line in enumerate(text.split("\n"), start=1):
             stripped = line.strip("\0 \t\r\ufeff")
@@ -126,7 +126,7 @@ def _lines(folder: Path) -> Iterator[tuple[str, str]]:
 def _trouble(path: Path, error: OSError) -> str:
     return (
         f"{path} could not be written: {error.strerror}. Everything finished before is kept; "
-        "make room or give write permission, then run the same command with study.resume"
+        f"make room or give write permission, then run the same command with study.resume={path.parent.parent}"
     )
 
 

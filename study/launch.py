@@ -155,7 +155,7 @@ def spawn_process(command: list[str], variables: dict[str, str], handles: list[i
 
 def _descriptors(sources: list[int]) -> list[tuple[int, ...]]:
     """File actions that put sources on 0, 1, 2 … through high numbers, so that none is overwritten on the way."""
-    base = 1000
+    base = 1 + max([64, *sources])
     lifted = [(os.POSIX_SPAWN_DUP2, source, base + target) for target, source in enumerate(sources)]
     placed = [(os.POSIX_SPAWN_DUP2, base + target, target) for target in range(len(sources))]
     closed = [(os.POSIX_SPAWN_CLOSE, base + target) for target in range(len(sources))]

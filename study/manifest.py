@@ -52,4 +52,5 @@ def _earlier(path: Path) -> list[dict[str, Any]]:
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError):
         return []  # a damaged view costs nothing: the journals hold the sessions
-    return list(read.get("sessions", [])) if isinstance(read, dict) else []
+    sessions = read.get("sessions") if isinstance(read, dict) else None
+    return list(sessions) if isinstance(sessions, list) else []

@@ -27,7 +27,7 @@ PACKAGES = (
     "jax", "jaxlib", "libtpu", "tensorflow", "tensorflow-cpu", "tensorflow-tpu", "keras", "numpy", "ml-dtypes",
     "hydra-core", "omegaconf", "accelerator-study",
 )  # fmt: skip
-ALLOWED_ENVIRONMENT = ("OPENBLAS_CORETYPE", "LANG", "PYTHONDONTWRITEBYTECODE")
+ALLOWED_ENVIRONMENT = ("OPENBLAS_CORETYPE", "PYTHONDONTWRITEBYTECODE")
 
 
 def provenance() -> dict[str, Any]:

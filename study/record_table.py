@@ -7,7 +7,7 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
-from runners.records import Quantity, TrialRecord
+from runners.records import OutcomeKind, Quantity, TrialRecord
 
 MEBIBYTE = 2**20
 
@@ -49,7 +49,7 @@ def step_seconds(record: TrialRecord) -> float | None:
 
 def _measured(record: TrialRecord) -> list[tuple[str, str]]:
     timings, counts, memory = record.report.timings, record.report.counts, record.report.memory
-    step = step_seconds(record)
+    step = step_seconds(record) if record.outcome.kind is OutcomeKind.OK else None
     examples = None if step is None or counts.examples_per_step is None else counts.examples_per_step / step
     baseline, peak = (memory.get(key, Quantity()).value for key in ("host_baseline", "host_peak"))
     above = None if baseline is None or peak is None else peak - baseline

@@ -36,6 +36,7 @@ class Search:
     largest: int = 0
     smallest: int | None = None
     plans: list[Probe] = field(default_factory=list)
+    _stepped: bool = False
 
     def learn(self, probe: Probe) -> None:
         """Take in one probe."""
@@ -53,10 +54,14 @@ class Search:
             return None
         if low == 0 and high is None:
             return self.start
-        guess = self._extrapolated() or 0
-        if high is None:
-            return min(MOST, max(2 * low, guess))
-        return guess if low < guess < high else max((low + high) // 2, low + 1)
+        guess, limit = self._extrapolated(), MOST + 1 if high is None else high
+        if guess is not None and guess <= low and not self._stepped:
+            # the plans say that this was the last: one step proves it, once
+            self._stepped = True
+            return low + 1
+        if guess is not None and low < guess < limit:
+            return guess
+        return min(MOST, 2 * low) if high is None else max((low + high) // 2, low + 1)
 
     def _extrapolated(self) -> int | None:
         """The batch whose plan just fits, on the straight line through the two largest plans."""

@@ -6,17 +6,15 @@ record is on disk; whatever ends the session, what was finished stays and the re
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
+import json
 import secrets
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
@@ -24,7 +22,7 @@ from runners.records import ANSWERS, Outcome, SessionRecord, TrialRecord, TrialS
 from study import manifest, processes, record_table, search
 from study.config import Condition, StudyOptions
 from study.design import Design, trial
-from study.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_OK, RequestError
+from study.errors import EXIT_FINDINGS, EXIT_OK, RequestError
 from study.journal import FolderLock, Journal, Past, read_past
 from study.progress import Progress
 from study.provenance import each_text, provenance, provenance_hash, scrub_folders, scrubbed
@@ -33,14 +31,6 @@ from study.stopping import precise_enough
 from study.supervise import Supervisor
 
 OUTPUTS = Path("outputs")
-
-
-class Interrupted(KeyboardInterrupt):
-    """SIGINT or SIGTERM reached the study."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_status = EXIT_INTERRUPTED if number == signal.SIGINT else 128 + number
 
 
 @dataclass
@@ -54,6 +44,7 @@ class Session:
     identity: SessionRecord
     records: dict[str, TrialRecord] = field(default_factory=dict)
     stopped: str = ""
+    started: float = field(default_factory=time.monotonic)
 
 
 def run(design: Design, options: StudyOptions, console: Console) -> int:
@@ -62,14 +53,17 @@ def run(design: Design, options: StudyOptions, console: Console) -> int:
     Raises:
         RequestError: the folder is held by another study or cannot be made.
         StorageError: a record could not be written.
-        Interrupted: SIGINT or SIGTERM; everything finished is on disk.
+        Interrupted: a signal; everything finished is on disk, and the folder is said.
     """
     folder = study_folder(design, options)
     lock = FolderLock(folder)
     try:
         session = _open(design, options, folder, console)
-        with _interruptible():
-            _run_blocks(session)
+        _run_blocks(session)
+    except KeyboardInterrupt:
+        resume = f"the same command with study.resume={folder} runs the rest"
+        console.print(f"stopped; every finished trial is kept, {resume}", markup=False, highlight=False, soft_wrap=True)
+        raise
     finally:
         lock.release()
     return _conclude(session)
@@ -91,10 +85,11 @@ def study_folder(design: Design, options: StudyOptions) -> Path:
 def _open(design: Design, options: StudyOptions, folder: Path, console: Console) -> Session:
     """Read what is there, say what that means, and write the manifest."""
     past = read_past(folder)
+    _refuse_another_study(design, past, folder)
     facts = provenance()
     identity = SessionRecord(
         session_id=f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
-        study=folder.name,
+        study=folder.resolve().name,
         started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         provenance=facts,
         provenance_hash=provenance_hash(facts),
@@ -105,9 +100,22 @@ def _open(design: Design, options: StudyOptions, folder: Path, console: Console)
     return Session(design, options, folder, console, identity, dict(past.records))
 
 
+def _refuse_another_study(design: Design, past: Past, folder: Path) -> None:
+    """One folder, one question: another seed, primary factor or set of conditions is another study."""
+    if not past.sessions:
+        return
+    earlier, now = past.sessions[-1].get("design", {}), design.plain(with_order=False)
+    for key, setting in (("seed", "study.seed"), ("primary", "study.primary"), ("factors", "the factors")):
+        if key in earlier and json.dumps(earlier[key]) != json.dumps(now[key]):
+            raise RequestError(
+                f"{folder} holds another study: {setting} was {earlier[key]} there and is {now[key]} here. "
+                "Give this one another study.name, or repeat the earlier command to resume that one"
+            )
+
+
 def _say_past(past: Past, identity: SessionRecord, console: Console) -> None:
     for line in past.bad_lines:
-        console.print(f"[yellow]journal: left out {line}[/]", highlight=False)
+        console.print(f"journal: left out {line}"[:300], style="yellow", markup=False, highlight=False)
     if past.records:
         done = sum(record.outcome.kind in ANSWERS for record in past.records.values())
         console.print(f"{done} finished trials are there already; only what is missing or failed is run")
@@ -162,6 +170,9 @@ def _run_group(
     session: Session, supervisor: Supervisor, journal: Journal, progress: Progress, group: list[TrialSpec]
 ) -> None:
     missing = [spec for spec in group if not _is_done(session, spec)]
+    if missing and any(_is_foreign(session, spec) for spec in group):
+        # its finished part ran under other versions or on another machine: only a whole group can be compared
+        missing = group
     for _ in group[len(missing) :]:
         progress.already_done()
     together = [missing] if group[0].protocol.interleave else [[spec] for spec in missing]
@@ -191,6 +202,11 @@ def _is_done(session: Session, spec: TrialSpec) -> bool:
     return record is not None and record.outcome.kind in ANSWERS
 
 
+def _is_foreign(session: Session, spec: TrialSpec) -> bool:
+    record = session.records.get(spec.trial_id)
+    return record is not None and record.provenance_hash != session.identity.provenance_hash
+
+
 def _acknowledge(session: Session, journal: Journal, progress: Progress, record: TrialRecord) -> None:
     """Complete a record, put it on disk, and only then count it."""
     record = scrubbed(record)
@@ -212,7 +228,7 @@ def _unlaunched(spec: TrialSpec, outcome: Outcome) -> TrialRecord:
 
 def _out_of_time(session: Session) -> bool:
     limit = session.options.max_seconds
-    if limit is not None and not session.stopped and time.monotonic() - _STARTED > limit:
+    if limit is not None and not session.stopped and time.monotonic() - session.started > limit:
         session.stopped = f"stopped after study.max_seconds={limit:g}; study.resume={session.folder} runs the rest"
     return bool(session.stopped)
 
@@ -227,39 +243,30 @@ def _conclude(session: Session) -> int:
         record_table.show(own[0], session.console)
     matched = _analyse(session, quiet=single) if session.options.report else True
     failed = [record for record in own if record.outcome.kind not in ANSWERS]
-    return EXIT_OK if matched and not failed else EXIT_FINDINGS
+    return EXIT_OK if matched and not failed and not session.stopped else EXIT_FINDINGS
 
 
 def _analyse(session: Session, quiet: bool) -> bool:
-    """Run `python -m analysis` on the folder; whether every pair matched."""
+    """Run `python -m analysis` on the folder; whether every pair matched and the report is there."""
     command = [sys.executable, "-P", "-m", "analysis", str(session.folder), *(["--quiet"] if quiet else [])]
-    finished = subprocess.run(command, check=False)
+    process = subprocess.Popen(command)
+    try:
+        status = process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    report = session.folder / "report.html"
+    if status not in (0, 1) or not report.exists():
+        text = f"the analysis failed (exit status {status}); the trials are kept: python -m analysis {session.folder}"
+        session.console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        return False
     if quiet:
-        session.console.print(f"report: {session.folder}/report.html", markup=False, highlight=False)
-    return finished.returncode == 0
+        session.console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+    return status == 0
 
 
 def _own_trials(design: Design) -> list[str]:
     """The ids of every trial that this design may have run."""
     launched = [spec for block in range(design.most_blocks) for group in design.block(block) for spec in group]
     return [spec.trial_id for spec in launched] + [spec.trial_id for spec, _ in design.unlaunched_trials()]
-
-
-_STARTED = time.monotonic()
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM into `Interrupted`; further ones wait until the trees have been ended."""
-
-    def strike(number: int, _: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
-
-    before = {number: signal.signal(number, strike) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

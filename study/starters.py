@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runners.records import TrialSpec
+from study.errors import RequestError
 from study.launch import ChildEnds, spawn
 from study.processes import Process
 from study.zygote import ZygoteError, ZygoteTable
@@ -15,7 +16,12 @@ class Starters:
 
     def __init__(self, folder: Path) -> None:
         logs = folder / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RequestError(
+                f"{logs} cannot be a folder: {error.strerror}; move what is in its place away"
+            ) from error
         self._zygotes = ZygoteTable(logs)
         self.warnings: dict[str, str] = {}
         self.ways: dict[str, str] = {}

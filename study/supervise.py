@@ -158,10 +158,11 @@ class Supervisor:
             poll.register(handle, select.POLLIN)
         while not live.wants_turn and live.expired is None:
             before = time.monotonic()
-            remaining = _remaining(live)
             quiet = live.phase is Phase.MEASURE
-            ready = dict(poll.poll(1000 * (remaining if quiet else min(remaining, TICK_SECONDS))))
-            _account(live, time.monotonic() - before)
+            patience = _remaining(live) if quiet else min(_remaining(live), TICK_SECONDS)
+            ready = dict(poll.poll(1000 * patience))
+            # no more than was waited for: when we were stopped ourselves (Ctrl-Z), the trial was not late
+            _account(live, min(time.monotonic() - before, patience))
             if live.pipes.events in ready:
                 open_end = self._read(live)
                 if not open_end:
@@ -171,7 +172,7 @@ class Supervisor:
                 return
             if not quiet:
                 self._watcher.tick()
-            live.expired = _expired(live)
+            live.expired = None if ready else _expired(live)
 
     def _adopt(self, live: Live) -> None:
         """Whatever became our child while this trial alone was at work is this trial's."""

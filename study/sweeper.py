@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 import pickle
 import sys
 import tempfile
@@ -37,6 +38,13 @@ from study.request import REQUEST  # noqa: E402
 
 #: Settings of the study as a whole: they take one value, never a sweep.
 UNSWEPT = "study."
+#: What makes a level that level; changed by hand, a row would be labelled with something that was not done.
+OF_THE_LEVEL = (
+    "framework.name", "device.kind", "allocation.name", "allocation.frameworks", "workload.name", "workload.sizes",
+    "protocol.name", "chip.name",
+)  # fmt: skip
+#: More conditions than this are a slip of the pen; each costs a composition before the first trial.
+MOST_CONDITIONS = 20_000
 
 
 class StudySweeper(Sweeper):
@@ -76,8 +84,14 @@ class StudySweeper(Sweeper):
         with tempfile.TemporaryDirectory(prefix="study-batch-") as folder:
             batch = Path(folder) / "batch.pickle"
             batch.write_bytes(pickle.dumps((design, options)))
-            returned = self.launcher.launch([[f"study.batch='{batch}'"]], initial_job_idx=0)
+            returned = self.launcher.launch([[f"study.batch={_quoted(str(batch))}"]], initial_job_idx=0)
             return [job.return_value for job in returned]
+
+
+def _quoted(path: str) -> str:
+    """A path as a value in Hydra's grammar, whatever characters it holds."""
+    escaped = path.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${")
+    return f"'{escaped}'"
 
 
 def _refuse_ignored(overrides: Sequence[Override]) -> None:
@@ -88,13 +102,25 @@ def _refuse_ignored(overrides: Sequence[Override]) -> None:
             "experiment takes one preset at a time (of several, Hydra would silently drop the sweeps); "
             "run them one after another, each as +experiment=NAME"
         )
+    seen: set[str] = set()
     for one in overrides:
+        if one.key_or_group in seen:
+            raise RequestError(
+                f"{one.key_or_group} is given twice; give all its levels at once: {one.key_or_group}=A,B"
+            )
+        seen.add(one.key_or_group)
+        if one.key_or_group.startswith(OF_THE_LEVEL):
+            group = one.key_or_group.partition(".")[0]
+            raise RequestError(f"{one.input_line}: the level's file says that; choose a level, as in {group}=LEVEL")
         if one.key_or_group.startswith(UNSWEPT) and one.is_sweep_override():
             raise RequestError(f"{one.input_line}: settings under study. belong to the whole study and take one value")
 
 
 def _conditions(overrides: Sequence[Override], composer: compose.Composer) -> tuple[list[Condition], StudyOptions]:
     lists = [_levels(override) for override in overrides]
+    count = math.prod(map(len, lists))
+    if count > MOST_CONDITIONS:
+        raise RequestError(f"the sweep has {count} conditions; at most {MOST_CONDITIONS} are composed in one study")
     conditions, options = [], None
     for combination in itertools.product(*lists):
         config = composer.compose(list(combination))

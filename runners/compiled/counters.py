@@ -43,12 +43,12 @@ def trip_count(loop: Any, functions: dict[str, Any]) -> int:
     """How often the body of a `stablehlo.while` runs. Raises `UnknownValue` where that depends on data."""
     condition, body = (region.blocks[0] for region in loop.regions)
     state: dict[int, int] = {}
-    pending = _arguments_used(condition, [condition.operations[-1].operands[0]])
+    pending = _arguments_used(condition, [condition.operations[-1].operands[0]], functions)
     while pending:
         index = pending.pop()
         if index not in state:
             state[index] = Evaluation({}, functions).value(loop.operands[index])
-            pending |= _arguments_used(body, [body.operations[-1].operands[index]])
+            pending |= _arguments_used(body, [body.operations[-1].operands[index]], functions)
     trips = 0
     while _evaluated(condition, state, functions, [0])[0]:
         state = _evaluated(body, state, functions, list(state))
@@ -61,21 +61,42 @@ def trip_count(loop: Any, functions: dict[str, Any]) -> int:
 def _evaluated(block: Any, state: dict[int, int], functions: dict[str, Any], wanted: list[int]) -> dict[int, int]:
     """The block's results `wanted`, where its arguments have the values in `state`."""
     evaluation = Evaluation({block.arguments[index]: value for index, value in state.items()}, functions)
-    results = block.operations[-1].operands
+    results = _returned(block)
     return {index: evaluation.value(results[index]) for index in wanted}
 
 
-def _arguments_used(block: Any, values: list[Any]) -> set[int]:
-    """The block's arguments that these values depend on."""
+def _returned(block: Any) -> Any:
+    """What the block's last operation returns."""
+    return block.operations[len(block.operations) - 1].operands
+
+
+def _arguments_used(block: Any, values: list[Any], functions: dict[str, Any]) -> set[int]:
+    """The block's arguments that these values depend on; of a call, only through what its function reads."""
     places = {argument: index for index, argument in enumerate(block.arguments)}
-    found, pending = set(), list(values)
+    found: set[int] = set()
+    pending = list(values)
     while pending:
         value = pending.pop()
         if value in places:
             found.add(places[value])
         elif not isinstance(value.owner, ir.Block):
-            pending.extend(value.owner.operands)
+            pending.extend(_operands_read(value, value.owner.operation, functions))
     return found
+
+
+def _operands_read(value: Any, operation: Any, functions: dict[str, Any]) -> list[Any]:
+    """The operands that one result of an operation depends on."""
+    if operation.name != "func.call":
+        return list(operation.operands)
+    callee, place = _called(value, operation, functions)
+    used = _arguments_used(callee, [_returned(callee)[place]], functions)
+    return [operation.operands[index] for index in used]
+
+
+def _called(value: Any, operation: Any, functions: dict[str, Any]) -> tuple[Any, int]:
+    """The block of the called function, and which of its results `value` is."""
+    name = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
+    return functions[name].regions[0].blocks[0], list(operation.results).index(value)
 
 
 class Evaluation:
@@ -115,7 +136,7 @@ class Evaluation:
     def _call(self, value: Any, operation: Any) -> int:
         callee = self._functions[ir.FlatSymbolRefAttr(operation.attributes["callee"]).value].regions[0].blocks[0]
         place = list(operation.results).index(value)
-        needed = _arguments_used(callee, [callee.operations[-1].operands[place]])
+        needed = _arguments_used(callee, [callee.operations[-1].operands[place]], self._functions)
         state = {index: self.value(operation.operands[index]) for index in needed}
         return _evaluated(callee, state, self._functions, [place])[place]
 

@@ -33,17 +33,16 @@ def _of_block(block: Any, functions: dict[str, Any]) -> int:
 def _needed(block: Any) -> list[Any]:
     """The operations that a result of the block depends on. A lowered module may hold others: dead code, which every
     compiler drops."""
-    seen: dict[Any, Any] = {}
+    own = {one.operation for one in block.operations}
+    needed: set[Any] = set()
     pending = list(block.operations[len(block.operations) - 1].operands)
     while pending:
         owner = pending.pop().owner
-        if isinstance(owner, ir.Block):
-            continue
-        operation = owner.operation
-        if operation not in seen:
-            seen[operation] = operation
-            pending += _read(operation)
-    return list(seen)
+        # what a region reads may be its own, or of a block further out: that one has counted it
+        if not isinstance(owner, ir.Block) and owner.operation in own and owner.operation not in needed:
+            needed.add(owner.operation)
+            pending += _read(owner.operation)
+    return list(needed)
 
 
 def _read(operation: Any) -> list[Any]:

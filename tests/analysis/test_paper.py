@@ -20,7 +20,7 @@ from analysis.latex import latex
 from analysis.load import read_journals
 from analysis.method import paragraphs
 from analysis.pipeline import analyse
-from analysis.tables import build_tables
+from analysis.tables import build_tables, write_tables
 from runners.records import Plan
 from tests.analysis import records_factory as factory
 
@@ -194,5 +194,13 @@ def test_latex_tables_of_an_earlier_analysis_go(tmp_path: Path) -> None:
     folder = factory.study(tmp_path / "s", [JAX], lambda *_: 0.01)
     (folder / "tables").mkdir()
     (folder / "tables" / "stale.tex").write_text("old")
-    analyse([folder], folder)
+    journals = read_journals([folder])
+    write_tables(journals, build_tables(journals, 0.02), folder)
     assert not list((folder / "tables").glob("*.tex"))
+
+
+def test_a_paper_of_an_earlier_analysis_is_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = factory.study(tmp_path / "s", [JAX], lambda *_: 0.01, blocks=1)
+    (folder / "paper.pdf").write_bytes(b"%PDF-old")
+    assert main([str(folder)]) == 0
+    assert "paper.pdf is of an earlier analysis: --paper makes it anew." in capsys.readouterr().out

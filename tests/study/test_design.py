@@ -110,12 +110,12 @@ def test_compiled_conditions_run_once_and_measured_ones_in_every_block() -> None
 def test_evidence_follows_the_chip(monkeypatch: pytest.MonkeyPatch) -> None:
     chip = condition(device=DeviceSpec("tpu", "v5e", sheet=V5E))
     assert evidence(chip) is Evidence.COMPILED
-    monkeypatch.setattr("study.devices.absence", lambda device: None)
+    monkeypatch.setattr("study.devices.absence", lambda _: None)
     for found, kind in (("v5e", Evidence.MEASURED), ("v4", Evidence.COMPILED), (None, Evidence.COMPILED)):
-        monkeypatch.setattr("study.chips.found", lambda device, found=found: found)
+        monkeypatch.setattr("study.chips.found", lambda _, found=found: found)
         assert evidence(chip) is kind
     asked = condition(device=DeviceSpec("tpu", "v5e", sheet=V5E), evidence=EvidenceRequest.compiled)
-    monkeypatch.setattr("study.chips.found", lambda device: "v5e")
+    monkeypatch.setattr("study.chips.found", lambda _: "v5e")
     assert evidence(asked) is Evidence.COMPILED
 
 

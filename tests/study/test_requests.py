@@ -41,6 +41,20 @@ def study(folder: Path, *arguments: str, **options: object) -> subprocess.Comple
         (["-m", "study.seed=1,2"], "belong to the whole study and take one value"),
         (["-m", "+experiment=a,b"], "experiment takes one preset at a time"),
         (["framework.python=/nonexistent/python"], "the path of a Python interpreter"),
+        (["+experiment=foo"], "foo"),
+        (["+nonsense=1"], "a study has no such setting"),
+        (["+protocol.deadlines.measrue=5"], "a study has no such setting"),
+        (["allocation.name=growth"], "choose a level, as in allocation=LEVEL"),
+        (["framework.name=tf"], "choose a level, as in framework=LEVEL"),
+        (["-m", "framework=jax,tf", "framework=jax"], "framework is given twice"),
+        (["workload.batch_size=999999999999999999999999999999"], "is not possible"),
+        (["protocol.window_seconds=inf"], "protocol.window_seconds=inf is not possible"),
+        (["protocol.warmup_steps=50", "protocol.warmup_max_steps=5"], "at most protocol.warmup_max_steps"),
+        (["study.blocks=1000000"], "study.blocks=1000000 is not possible"),
+        (["-m", "workload.batch_size=range(1,1000000)"], "the sweep has 999999 conditions"),
+        (["--run", "framework=jax"], "--run is Hydra's and goes past the study's sweeper"),
+        (["hydra.mode=RUN"], "hydra.mode is Hydra's and goes past the study's sweeper"),
+        (["hydra/sweeper=basic"], "goes past the study's sweeper"),
         # the second condition is wrong: the first must not have been started
         (["-m", "workload.batch_size=8,0"], "workload.batch_size=0 is not possible"),
     ],
@@ -54,6 +68,11 @@ def test_a_wrong_request_is_refused_before_anything_is_launched(
     assert "Traceback" not in finished.stderr
     assert finished.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interpreter_is_found_by_its_absolute_path(tmp_path: Path) -> None:
+    finished = study(tmp_path, f"framework.python={sys.executable}", "study.dry_run=true")
+    assert finished.returncode == 0, finished.stderr
 
 
 def test_a_dry_run_lists_conditions_reasons_and_time(tmp_path: Path) -> None:
