@@ -105,9 +105,7 @@ def _refuse_ignored(overrides: Sequence[Override]) -> None:
     seen: set[str] = set()
     for one in overrides:
         if one.key_or_group in seen:
-            raise RequestError(
-                f"{one.key_or_group} is given twice; give all its levels at once: {one.key_or_group}=A,B"
-            )
+            raise RequestError(f"{one.key_or_group} is given twice; give it once, several levels separated by commas")
         seen.add(one.key_or_group)
         if one.key_or_group.startswith(OF_THE_LEVEL):
             group = one.key_or_group.partition(".")[0]

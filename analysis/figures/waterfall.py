@@ -50,10 +50,12 @@ def draw(tables: Tables) -> Figure:
         style.beside(axes[-1], row, f"n = {condition['launches_count']}, on {baseline} of imports")
     present = [part for part in PARTS if any(part in stack for pair in stacks for stack in pair)]
     style.legend_above(axes[0], [Patch(facecolor=PARTS[part], label=part) for part in present])
+    absent = len(tables.conditions) - len(measured)
+    lacking = f" {absent} conditions without a measured peak are left out." if absent else ""
     style.footnote(
         axes[0],
         "Medians over launches; a part is the gap between two counters, and peaks need not coincide. On a CPU live "
-        "arrays are a part of the process; a framework that does not count them has them in the rest." + cut,
+        "arrays are a part of the process; a framework that does not count them has them in the rest." + lacking + cut,
     )
     return figure
 

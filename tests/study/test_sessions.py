@@ -26,7 +26,9 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TESTS / "fake_framework"), "COLUM
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A study of the fake framework, started."""
-    command = [sys.executable, "-m", "study", *FAKE, *arguments]
+    named = any(one.startswith("study.name=") for one in arguments)
+    base = [one for one in FAKE if not (named and one.startswith("study.name="))]
+    command = [sys.executable, "-m", "study", *base, *arguments]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
 
