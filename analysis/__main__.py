@@ -8,6 +8,7 @@ Exit status: 0; 1 when a pair of conditions did not do the same work; 2 when the
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -33,6 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(folders: list[Path], options: argparse.Namespace) -> int:
     """Analyse every folder on its own and, where there are several, all of them together."""
+    # a notebook's backend in the environment is no business of ours, and may not be installed here
+    os.environ["MPLBACKEND"] = "Agg"
     from analysis import mlflow_export
     from analysis.load import RequestError, journal_files
     from analysis.pipeline import analyse, combined_folder
@@ -41,6 +44,8 @@ def run(folders: list[Path], options: argparse.Namespace) -> int:
     try:
         for folder in folders:
             journal_files(folder)
+        if options.output and (options.output / "journal").exists() and [options.output.resolve()] != folders:
+            raise RequestError(f"{options.output} is the folder of a study: name another place with --output DIR.")
         if len(folders) == 1:
             jobs = [(folders, options.output or folders[0])]
         else:
@@ -51,6 +56,9 @@ def run(folders: list[Path], options: argparse.Namespace) -> int:
             mlflow_export.export(finished[-1].journals, finished[-1].tables.labels, options.mlflow)
     except RequestError as error:
         print(f"analysis: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"analysis: {error.filename}: {error.strerror}; make room there or give --output DIR", file=sys.stderr)
         return 2
     if not options.quiet:
         show(finished[-1])

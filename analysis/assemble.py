@@ -13,16 +13,17 @@ from runners.records import OutcomeKind, SessionRecord
 
 
 def choose_attempts(table: pd.DataFrame) -> np.ndarray:
-    """Which of several records of one trial count, as booleans: the first that ended ok, else the latest.
+    """Which of several records of one trial count, as booleans: the latest that ended ok, else the latest.
 
-    A retry that ended ok replaces the failures before it; a trial that is done is not undone by a later record.
+    A retry that ended ok replaces the failures before it; a trial that is done is not undone by a later failure. A
+    second ok comes about where a whole group was run again under other versions, and then belongs to that group.
     """
     key = ["_folder", "trial_id"]
     chosen = np.ones(len(table), dtype=bool)
     repeated = table[table.duplicated(key, keep=False)].sort_values("_started", kind="stable")
     for _, attempts in repeated.groupby(key, sort=False):
         good = attempts.index[attempts["outcome"] == OutcomeKind.OK.value]
-        best = good[0] if len(good) else attempts.index[-1]
+        best = good[-1] if len(good) else attempts.index[-1]
         chosen[attempts.index[attempts.index != best]] = False
     return chosen
 

@@ -42,7 +42,7 @@ CONTRACT = (
     Column("dtype", "str", "", "number format of the workload", _NEVER),
     Column("evidence", "str", "", "measured, or compiled (predicted for a chip that is not there)", _NEVER),
     Column("outcome", "str", "", "ok, oom, crash, timeout, unavailable, not_applicable, config or invalid", _NEVER),
-    Column("phase", "str", "", "phase in which the trial ended", "the outcome is ok"),
+    Column("phase", "str", "", "phase in which the trial ended; teardown where it ended ok", _NEVER),
     Column("reason", "str", "", "short reason of an outcome that is not ok", "the outcome is ok"),
     Column("step_seconds", "float64", "s", "the trial's value: median window ÷ steps per window", _NOT_OK),
     Column("examples_per_second", "float64", "1/s", "examples a step ÷ step_seconds", _NOT_OK),

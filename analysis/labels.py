@@ -56,6 +56,8 @@ def condition_labels(conditions: Mapping[str, Mapping[str, Any]], shown: list[st
 def cell_label(settings: Mapping[str, Any], shown: list[str], primary: tuple[str, ...]) -> str:
     """The label of all settings but the primary factor's; empty when no other setting differs."""
     framework = [] if "framework" in primary or not _framework_differs(shown) else [_framework(settings)]
+    if framework and "compile" in primary:
+        framework = [str(settings.get("framework"))]
     return SEPARATOR.join([*framework, *_parts(settings, [key for key in shown if key not in primary])])
 
 

@@ -63,7 +63,7 @@ def journal_files(folder: Path) -> list[Path]:
     """The journal files of a study's folder, by name. Raises `RequestError` where there is none."""
     if not folder.is_dir():
         raise RequestError(f"{folder} is no folder: give the folder of a study, such as outputs/NAME.")
-    files = sorted((folder / "journal").glob("*.jsonl"))
+    files = sorted(one for one in (folder / "journal").glob("*.jsonl") if one.is_file())
     if not files:
         raise RequestError(f"{folder} holds no journal (journal/*.jsonl): it is not the folder of a study.")
     return files

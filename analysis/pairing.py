@@ -62,12 +62,15 @@ def find_pairs(trials: pd.DataFrame, places: dict[str, Place]) -> list[Pair]:
     sides = _sides(trials, places)
     levels = {place.level: place.level_label for place in places.values()}
     pairs = []
-    for (provenance, cell_label), cell in sides.items():
+    cell_labels: dict[str, str] = {}
+    for place in places.values():
+        cell_labels.setdefault(place.cell, place.cell_label)
+    for (provenance, key), cell in sides.items():
         for one, other in _combinations(list(levels), cell):
             first, second = (cell.get(level) or Side(level, levels[level]) for level in (one, other))
             blocks = [block for block in first.usable if block in second.usable]
             common = [(first.usable[block], second.usable[block]) for block in blocks]
-            pairs.append(Pair(provenance, cell_label[1], first, second, common))
+            pairs.append(Pair(provenance, cell_labels[key], first, second, common))
     return pairs
 
 
@@ -78,13 +81,13 @@ def _combinations(levels: list[str], present: dict[str, Side]) -> Iterator[tuple
     return (pair for pair in itertools.combinations(levels, 2) if pair[0] in present or pair[1] in present)
 
 
-def _sides(trials: pd.DataFrame, places: dict[str, Place]) -> dict[tuple[str, tuple[str, str]], dict[str, Side]]:
-    """(provenance, (cell, its label)) → level → side."""
-    found: dict[tuple[str, tuple[str, str]], dict[str, Side]] = {}
+def _sides(trials: pd.DataFrame, places: dict[str, Place]) -> dict[tuple[str, str], dict[str, Side]]:
+    """(provenance, cell) → level → side."""
+    found: dict[tuple[str, str], dict[str, Side]] = {}
     columns = ["provenance_hash", "condition_id", "_folder", "block", "_replicate", "outcome", "step_seconds"]
     for label, provenance, condition, *block, outcome, value in trials[columns].itertuples(name=None):
         place = places[condition]
-        cell = found.setdefault((provenance, (place.cell, place.cell_label)), {})
+        cell = found.setdefault((provenance, place.cell), {})
         side = cell.setdefault(place.level, Side(place.level, place.level_label, condition))
         side.outcomes[outcome] += 1
         if outcome == OutcomeKind.OK and value == value:

@@ -99,7 +99,8 @@ def summary(journals: Journals, tables: Tables, done: int, planned: int) -> list
     if tables.mismatches:
         lines.append(f"{words.count(tables.mismatches, 'pair')} did not do the same work: see the match certificate.")
     if len(journals.bad_lines):
-        lines.append(f"{words.count(len(journals.bad_lines), 'journal line')} could not be read as written: see below.")
+        bad = words.count(len(journals.bad_lines), "journal line")
+        lines.append(f"{bad} could not be read as written: see tables/bad_lines.csv.")
     return lines
 
 

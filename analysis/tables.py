@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,31 +118,27 @@ def _labels(journals: Journals, compiled: set[str]) -> dict[str, str]:
     return {c: label for group in groups for c, label in condition_labels(group, differing(group)).items()}
 
 
+#: The files of tables/, by the field of `Tables` that each holds.
+ALWAYS_WRITTEN = (
+    "conditions", "pairs", "common_cells", "outcomes", "warnings", "match", "progress", "superseded", "bad_lines",
+)  # fmt: skip
+WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity")
+
+
 def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:
     """trials.csv, the same as trials.parquet, and tables/*.csv under `folder`.
 
-    Tables of an earlier analysis that no longer exist are removed.
+    Tables of an earlier analysis that no longer exist are removed; files of any other name are left alone.
     """
     target = folder / "tables"
     target.mkdir(parents=True, exist_ok=True)
-    for stale in [path for kind in ("*.csv", "*.tex") for path in target.glob(kind)]:
-        stale.unlink()
+    for name, kind in itertools.product([*ALWAYS_WRITTEN, *WRITTEN_IF_FILLED], ("csv", "tex")):
+        (target / f"{name}.{kind}").unlink(missing_ok=True)
     trials = journals.trials.drop(columns=[column.name for column in HIDDEN])
     write_csv(trials, folder / "trials.csv")
     trials.to_parquet(folder / "trials.parquet", index=False)
-    names = [
-        "conditions",
-        "pairs",
-        "common_cells",
-        "outcomes",
-        "warnings",
-        "match",
-        "progress",
-        "superseded",
-        "bad_lines",
-    ]
-    compiled = [name for name in ("compiled", "plan_differences", "capacity") if len(getattr(tables, name))]
-    for name in [*names, *compiled]:
+    filled = [name for name in WRITTEN_IF_FILLED if len(getattr(tables, name))]
+    for name in [*ALWAYS_WRITTEN, *filled]:
         write_csv(getattr(tables, name), target / f"{name}.csv")
 
 

@@ -82,6 +82,7 @@ def environment(spec: TrialSpec) -> dict[str, str]:
     }
     if compiled:
         own[targets.INTERPRETER_VARIABLE] = sys.executable
+        own.update(targets.LIBTPU if spec.device.kind == "tpu" else {})
     if compiled or spec.device.kind != "gpu":
         own["CUDA_VISIBLE_DEVICES"] = "-1"
     return {**kept, **own, **spec.allocation.environment}

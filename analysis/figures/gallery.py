@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,11 +46,12 @@ def discover() -> list[ModuleType]:
 
 
 def draw_all(tables: Tables, folder: Path) -> list[Drawing]:
-    """Every figure into `folder`. Figures of an earlier analysis are removed first."""
+    """Every figure into `folder`. Those of an earlier analysis are removed first, files of any other name are not."""
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in [path for kind in METADATA for path in folder.glob(f"*.{kind}")]:
-        stale.unlink()
-    return [_draw_one(module, tables, folder) for module in discover()]
+    modules = discover()
+    for module, kind in itertools.product(modules, METADATA):
+        (folder / f"{module.__name__.rpartition('.')[2]}.{kind}").unlink(missing_ok=True)
+    return [_draw_one(module, tables, folder) for module in modules]
 
 
 def missing_data(module: ModuleType, tables: Tables) -> str:

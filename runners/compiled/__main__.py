@@ -7,6 +7,7 @@ compiler prints goes to standard error.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -24,8 +25,10 @@ def main(arguments: list[str]) -> int:
     os.dup2(2, 1)
     sheet = json.loads(arguments[0])
     chip = None if sheet is None else ChipSpec(**sheet)
-    answer.write(records.encode_line(_answered(chip, sys.stdin.buffer)).encode())
-    answer.close()
+    # where the trial has failed meanwhile, nobody reads the answer
+    with contextlib.suppress(BrokenPipeError):
+        answer.write(records.encode_line(_answered(chip, sys.stdin.buffer)).encode())
+        answer.close()
     # the compilers' own threads have nothing left to do, and some take seconds to say so
     sys.stderr.flush()
     os._exit(0)

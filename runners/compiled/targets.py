@@ -21,6 +21,18 @@ COMPILERS = {
     "cpu": ("jaxlib", "pip install -c constraints.txt -e '.[cpu]'"),
 }
 
+#: For every process that loads libtpu with no chip: the compiler's, and a tensorflow-tpu that lowers.
+LIBTPU = {
+    # without it, a second process at the same time aborts on libtpu's lock file
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    # libtpu asks the cloud's metadata server for these, for minutes, unless they are given
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_LOG_DIR": "disabled",
+    "TPU_STDERR_LOG_LEVEL": "3",
+}
+
 #: The fields of a GPU target that are the same for every GPU since 2016 (CUDA C programming guide).
 GPU_LIMITS = {
     "threads_per_block_limit": 1024,
@@ -55,17 +67,7 @@ def environment(platform: str, folder: Path) -> dict[str, str]:
     flags = f"--xla_dump_to={folder} --xla_dump_hlo_as_text"
     common = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false", "CUDA_VISIBLE_DEVICES": "-1"}
     if platform == "tpu":
-        return {
-            **common,
-            # without it, a second compiler at the same time aborts on libtpu's lock file
-            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-            # libtpu asks the cloud's metadata server for these unless they are given
-            "TPU_SKIP_MDS_QUERY": "1",
-            "TPU_WORKER_HOSTNAMES": "localhost",
-            "TPU_ACCELERATOR_TYPE": "v5litepod-4",
-            "TPU_LOG_DIR": "disabled",
-            "TPU_STDERR_LOG_LEVEL": "3",
-        }
+        return {**common, **LIBTPU}
     if platform == "cuda":
         # autotuning measures on a device, and there is none
         flags += " --xla_gpu_autotune_level=0"

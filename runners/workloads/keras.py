@@ -36,7 +36,8 @@ OPTIMISER = model.Momentum(rate=2e-5)
 
 def _keras() -> Any:
     """Keras on the back end of this process's framework; it is imported here, where the framework is known."""
-    backend = "tensorflow" if sys.modules.get("tensorflow") is not None else "jax"
+    # a TensorFlow trial blocks the import of JAX; a JAX trial may hold TensorFlow, where a user's package imports it
+    backend = "jax" if sys.modules.get("jax") is not None else "tensorflow"
     # Keras reads its back end from the environment when it is imported, and in no other way
     os.environ["KERAS_BACKEND"] = backend
     try:

@@ -193,7 +193,7 @@ def test_without_typst_the_request_is_refused(
 def test_latex_tables_of_an_earlier_analysis_go(tmp_path: Path) -> None:
     folder = factory.study(tmp_path / "s", [JAX], lambda *_: 0.01)
     (folder / "tables").mkdir()
-    (folder / "tables" / "stale.tex").write_text("old")
+    (folder / "tables" / "pairs.tex").write_text("old")
     journals = read_journals([folder])
     write_tables(journals, build_tables(journals, 0.02), folder)
     assert not list((folder / "tables").glob("*.tex"))
