@@ -15,11 +15,14 @@ from runners.probes import host, malloc
 from runners.probes.malloc import HostAllocator
 from runners.records import Quantity
 
+#: The quantities, as a report names them.
+STEADY = ("host_steady_baseline", "host_steady_peak")
+
 
 def steady_memory(
     runner: FrameworkRunner, program: Program, place_state: Callable[[], Tree], host_malloc: HostAllocator
 ) -> dict[str, Quantity]:
-    """host_steady_baseline and host_steady_peak. Every earlier state of the program must have been dropped.
+    """The two quantities. Every earlier state of the program must have been dropped.
 
     `place_state` makes and places the first state once more; what making it leaves in malloc is handed back.
     """
@@ -34,4 +37,4 @@ def steady_memory(
     state, loss = program.step(state)
     runner.synchronise(state, loss)
     peak = Quantity(None, problem) if problem else host.peak()
-    return {"host_steady_baseline": baseline, "host_steady_peak": peak}
+    return dict(zip(STEADY, (baseline, peak), strict=True))

@@ -26,7 +26,7 @@ from runners.faults import TrialFault
 from runners.frameworks.base import Program, Tree, uncompiled
 from runners.probes import allocation, host, malloc, nvml
 from runners.records import Evidence, Phase, Quantity, TrialReport, TrialSpec, WorkloadSpec
-from runners.steady import steady_memory
+from runners.steady import STEADY, steady_memory
 from runners.stepper import Stepper
 from runners.work import require_real_work
 from runners.workloads.page import Drawn, InputHash, Problem, made, require_dtype
@@ -226,6 +226,8 @@ class Trial:
         """The memory of one step alone, where host memory is the device's and the program takes any state."""
         program = self._stepper.program
         if self.spec.device.kind != "cpu" or not program.takes_any_state:
+            reason = "measured on a CPU only, of a program that is bound to no state of its own"
+            self.report.memory.update(dict.fromkeys(STEADY, Quantity(None, reason)))
             return
         del self._stepper
 

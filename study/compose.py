@@ -37,7 +37,9 @@ class Composer:
             config = copy.deepcopy(self._base([one.input_line or "" for one in groups]))
             values = [one for one in overrides if not self._is_group(one)]
             for one in values:
-                if one.is_add() or one.is_force_add() or one.is_delete():
+                added = one.is_add() or one.is_force_add()
+                # a page of the user's own names its dimensions itself
+                if one.is_delete() or (added and not one.key_or_group.startswith("workload.shape.")):
                     raise RequestError(f"{one.input_line}: a study has no such setting{_options(one.key_or_group)}")
             ConfigLoaderImpl._apply_overrides_to_config(values, config)
             return config

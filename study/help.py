@@ -83,8 +83,10 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
                 )
 
 
+#: A chip's data sheet: each of its settings stands in the chip's file, with its source.
+CHIP_SHEET = {one.name for one in dataclasses.fields(schema.Chip)} - {"name"}
 #: Filled by the level's file, or by the sweeper.
-INTERNAL = {"frameworks", "sizes", "modes", "batch", "kind", "compile"}
+INTERNAL = {"frameworks", "sizes", "modes", "batch", "kind", "compile", *CHIP_SHEET}
 
 
 def _default(value: Any) -> str:

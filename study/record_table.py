@@ -7,7 +7,7 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
-from runners.records import OutcomeKind, Quantity, TrialRecord
+from runners.records import Evidence, OutcomeKind, Plan, Quantity, TrialRecord
 
 MEBIBYTE = 2**20
 
@@ -26,9 +26,10 @@ def rows(record: TrialRecord) -> list[tuple[str, str]]:
     """(what, value) pairs, in the order of a trial's life."""
     spec, report = record.spec, record.report
     version = report.versions.get("framework", "")
+    chip = "" if spec.device.chip is None else f" {spec.device.chip}"
     asked = [
         ("framework", f"{spec.framework.name} {version}, compile {spec.framework.compile}"),
-        ("device", spec.device.kind),
+        ("device", f"{spec.device.kind}{chip}, {spec.evidence}"),
         ("allocation", f"{spec.allocation.mode}, effective {report.allocation.effective or 'not measured'}"),
         (
             "workload",
@@ -36,7 +37,8 @@ def rows(record: TrialRecord) -> list[tuple[str, str]]:
         ),
         ("outcome", _outcome(record)),
     ]
-    return asked + _measured(record) + [("warning", text) for text in report.warnings]
+    figures = _planned(record) if spec.evidence == Evidence.COMPILED else _measured(record)
+    return asked + figures + [("warning", text) for text in report.warnings]
 
 
 def step_seconds(record: TrialRecord) -> float | None:
@@ -64,6 +66,21 @@ def _measured(record: TrialRecord) -> list[tuple[str, str]]:
     ]
 
 
+def _planned(record: TrialRecord) -> list[tuple[str, str]]:
+    """The compiler's plan; the words say of every figure that it was not measured."""
+    plan = record.plan or Plan()
+    parts = {"arguments": plan.argument_bytes, "results": plan.output_bytes, "temporaries": plan.temp_bytes}
+    margin = _figure(plan.margin_bytes, 1 / MEBIBYTE, "MiB", "not known")
+    fits = {True: f"yes, {margin} left", False: f"no, {margin}", None: "not known"}[plan.fits]
+    return [
+        ("compiled for, by", f"{plan.target or 'nothing'}, {plan.compiler}{', from the cache' if plan.cached else ''}"),
+        ("planned peak", _figure(plan.peak_bytes, 1 / MEBIBYTE, "MiB", "no plan")),
+        *((f"planned {name}", _figure(value, 1 / MEBIBYTE, "MiB", "no plan")) for name, value in parts.items()),
+        ("fits", fits),
+        ("predicted step time", _figure(plan.predicted_step_seconds, 1e3, "ms, a bound by the data sheet", "no plan")),
+    ]
+
+
 def _outcome(record: TrialRecord) -> str:
     outcome = record.outcome
     where = f", in the phase {outcome.phase}" if outcome.phase and outcome.text else ""
@@ -77,8 +94,8 @@ def _losses(record: TrialRecord) -> str:
     return f"{match.losses[0]:.6g}, {match.loss_last:.6g}"
 
 
-def _figure(value: float | None, scale: float, unit: str) -> str:
+def _figure(value: float | None, scale: float, unit: str, missing: str = "not measured") -> str:
     if value is None:
-        return "not measured"
+        return missing
     shown = value * scale
     return f"{shown:,.0f} {unit}" if abs(shown) >= 1000 else f"{shown:.4g} {unit}"

@@ -16,18 +16,20 @@ from typing import Any, BinaryIO
 
 from runners import records
 from runners.faults import TrialFault
+from runners.lifeline import die_with_parent
 from runners.records import ChipSpec
 
 
 def main(arguments: list[str]) -> int:
     """Exit status 0 where an answer was given, the plan or an error."""
-    answer = os.fdopen(os.dup(1), "wb")
+    die_with_parent()
+    requests, answer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sheet = json.loads(arguments[0])
     chip = None if sheet is None else ChipSpec(**sheet)
     # where the trial has failed meanwhile, nobody reads the answer
     with contextlib.suppress(BrokenPipeError):
-        answer.write(records.encode_line(_answered(chip, sys.stdin.buffer)).encode())
+        answer.write(records.encode_line(_answered(chip, requests)).encode())
         answer.close()
     # the compilers' own threads have nothing left to do, and some take seconds to say so
     sys.stderr.flush()
@@ -45,13 +47,11 @@ def _answered(chip: ChipSpec | None, requests: BinaryIO) -> dict[str, Any]:
 
 def _planned(chip: ChipSpec | None, requests: BinaryIO) -> records.Plan:
     """Importing comes first, while the framework is still lowering."""
-    from runners.compiled import xla
+    from runners.compiled import planning, xla
 
     xla.require_compiler("cpu" if chip is None else chip.platform)
     header = json.loads(requests.readline())
-    from runners.compiled.planning import make_plan
-
-    return make_plan(chip, requests.read(), header["form"], header["donated"])
+    return planning.make_plan(chip, requests.read(), header["form"], header["donated"])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Goal: at most 10 % longer, for FLOP of equal number. Public are keras.applicatio
 BERT backbones (pip install keras-hub; --no-deps with regex and tokenizers is enough), each on Keras's back end for the
 framework, with the page's loss and the page's optimiser around it. Both compiled steps take turns, window by window.
 
-    JAX_PLATFORMS=cpu python -m tests.benchmarks.models_against_keras jax|tf|tf_graph [resnet50] [gpt2_small] [bert_base]
+    JAX_PLATFORMS=cpu python -m tests.benchmarks.models_against_keras jax|tf|tf_graph [resnet50 gpt2_small bert_base]
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def compared(group: pd.DataFrame, size: str) -> tuple[str, float | None]:
         return f"no figure (compiled {plan['outcome']}, measured {measured['outcome']})", None
     error = planned / found - 1
     text = f"planned {planned / 2**20:9.2f} MiB, measured {found / 2**20:9.2f} MiB, error {error:+.2%}"
-    return (text, error) if planned > LEAST_BYTES else (f"{text} (below 64 MiB)", None)
+    return (text, error) if plan["planned_peak_bytes"] > LEAST_BYTES else (f"{text} (below 64 MiB)", None)
 
 
 def batch_bytes(name: str, size: str) -> int:

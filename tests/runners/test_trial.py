@@ -90,10 +90,17 @@ def test_compile_time_is_told_with_its_method(jax_run, tf_run) -> None:
     assert tf.compile_seconds == pytest.approx(tf.trace_seconds + first - second)
 
 
+def test_the_steady_peak_is_that_of_one_step(jax_run, tf_run) -> None:
+    memory = jax_run.report.memory
+    assert memory["host_steady_baseline"].value <= memory["host_steady_peak"].value
+    assert tf_run.report.memory["host_steady_peak"].value is None
+
+
 def test_memory_is_a_number_or_not_measured_never_a_false_zero(jax_run, tf_run) -> None:
     for run in (jax_run, tf_run):
         memory = run.report.memory
-        assert set(memory) == {"host_baseline", "host_peak", "device_live_peak", "device_pool_peak", "process_peak"}
+        device = {"device_live_peak", "device_pool_peak", "process_peak"}
+        assert set(memory) == {"host_baseline", "host_peak", "host_steady_baseline", "host_steady_peak", *device}
         assert 0 < memory["host_baseline"].value < memory["host_peak"].value
         assert memory["process_peak"].value is None
         assert all(quantity.source for quantity in memory.values())

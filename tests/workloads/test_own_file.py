@@ -15,7 +15,7 @@ import pytest
 from runners.records import WorkloadSpec
 from tests.runners.harness import ROOT, environment, make_spec, run_trial
 
-EXAMPLE = ROOT / "examples/own_workload.py"
+EXAMPLE = ROOT / "tests/examples/own_workload.py"
 
 GOOD_INPUTS = """
 import numpy as np

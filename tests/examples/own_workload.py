@@ -1,6 +1,6 @@
 """A workload of your own: one training step of softmax regression.
 
-    python -m study -m framework=jax,tf workload=file workload.path=examples/own_workload.py
+    python -m study -m framework=jax,tf workload=file workload.path=tests/examples/own_workload.py
 
 Copy this file and change it. It holds `inputs` and a step for each framework; leave one out, and that framework's
 trials say that the workload is not applicable. Everything else is optional; runners/workloads/page.py tells what.
