@@ -98,6 +98,20 @@ ADDED = (
     Column(
         "lower_seconds", "float64", "s", "lowering, part of compile_seconds", "this framework does not tell it apart"
     ),
+    Column(
+        "retrace_seconds",
+        "float64",
+        "s",
+        "tracing and compiling again for batches of another shape, all together",
+        "the batches have one shape, or the trial ended before it",
+    ),
+    Column(
+        "retrace_caches_bytes",
+        "Int64",
+        "B",
+        "growth of resident memory by the program and its caches, every shape compiled",
+        "the batches have one shape, or the trial ended before it",
+    ),
     Column("import_seconds", "float64", "s", "importing the framework", _NOT_REACHED),
     Column("window_seconds_median", "float64", "s", "median window", _NOT_REACHED),
     Column("window_lag1_correlation", "float64", "", "correlation of neighbouring windows", "fewer than 10 windows"),
@@ -113,6 +127,13 @@ ADDED = (
     ),
     Column("host_steady_peak_bytes", "Int64", "B", "highest resident memory of one step after that", _UNREADABLE),
     Column("own_matrix_flops", "Int64", "FLOP", "own_flops: products and convolutions only", _NOT_REACHED),
+    Column(
+        "traced_matrix_flops",
+        "Int64",
+        "FLOP",
+        "products and convolutions that the framework's trace of the step holds",
+        "the trial ended before it, or the trace cannot be counted",
+    ),
     Column("planned_matrix_flops", "Int64", "FLOP", "products and convolutions of the lowered module", _NO_PLAN),
     Column("planned_lowered_flops", "float64", "FLOP", "XLA's count for the lowered module", _NO_PLAN),
     Column("planned_margin_bytes", "Int64", "B", "usable_bytes − planned_peak_bytes", _NO_PLAN),

@@ -63,7 +63,7 @@ def _row(pair: Pair, facts: dict[int, dict[str, Any]], evidence: Evidence, work_
     if not pair.common:
         return None, "not checked: no common block", 0, 0, math.nan, math.nan
     sample = pair.common[0][0][0]
-    certificate = Certificate(_tolerance(facts[sample], evidence))
+    certificate = Certificate(tolerance(facts[sample], evidence))
     for first, second in _trial_pairs(pair):
         _compare(first, second, pair, facts, evidence, certificate)
         if certificate.failure:
@@ -137,12 +137,13 @@ def _loss_failure(
     return ""
 
 
-def _tolerance(fact: dict[str, Any], evidence: Evidence) -> float:
-    tolerance = RELATIVE_TOLERANCE.get(fact["dtype"], RELATIVE_TOLERANCE["float32"])
+def tolerance(fact: dict[str, Any], evidence: Evidence) -> float:
+    """Largest relative difference of a loss for a trial's number format, device and precision."""
+    allowed = RELATIVE_TOLERANCE.get(fact["dtype"], RELATIVE_TOLERANCE["float32"])
     if fact["device"] == "cpu":
-        return tolerance
+        return allowed
     precision = evidence.precisions.get(fact["condition_id"], "float32")
-    return max(tolerance, PRECISION_TOLERANCE.get(precision, 0.0))
+    return max(allowed, PRECISION_TOLERANCE.get(precision, 0.0))
 
 
 def _facts(trials: pd.DataFrame) -> dict[int, dict[str, Any]]:

@@ -40,16 +40,16 @@ def differences_table(planned: pd.DataFrame, journals: Journals) -> pd.DataFrame
     `match` tells whether both plan the same work; missing where a count is not known.
     """
     rows = []
-    for provenance, place, (a, b) in _pairs(planned, places(_settings(planned, journals), FRAMEWORK)):
+    for provenance, place, (a, b) in framework_pairs(planned, journals):
         match, reason = certificate(a, b)
         apart = [_apart(a[name], b[name]) for name in QUANTITIES]
-        rows.append((provenance, place.cell_label, _framework(a), _framework(b), *apart, match, reason))
+        rows.append((provenance, place.cell_label, framework_name(a), framework_name(b), *apart, match, reason))
     return pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS)).astype({"match": "boolean"})
 
 
 def certificate(a: dict[str, Any], b: dict[str, Any]) -> tuple[bool | None, str]:
     """Whether two plans are of the same work, and why (not)."""
-    names = _framework(a), _framework(b)
+    names = framework_name(a), framework_name(b)
     missing = [name for name in EQUAL if pd.isna(a[name]) or pd.isna(b[name])]
     for name in EQUAL:
         if name not in missing and a[name] != b[name]:
@@ -87,7 +87,7 @@ def _capacity(provenance: str, label: str, rows: list[dict[str, Any]]) -> tuple[
     largest = max(fitting, key=lambda row: row["batch_size"], default=None)
     sample = rows[0]
     return (
-        provenance, label or _framework(sample), sample["framework"], sample["compile"], sample["workload"],
+        provenance, label or framework_name(sample), sample["framework"], sample["compile"], sample["workload"],
         sample["chip"], largest["batch_size"] if largest else 0, min(refused, default=None), len(rows),
         largest["usable_bytes"] if largest else None, largest["planned_peak_bytes"] if largest else None,
     )  # fmt: skip
@@ -143,13 +143,16 @@ def _largest(row: dict[str, Any]) -> str:
     return f"{row['label']}: the largest batch that fits is {largest:,} (compiled, not run{open_span})"
 
 
-def _pairs(planned: pd.DataFrame, found: dict[str, Place]) -> Iterator[tuple[str, Place, tuple[Any, Any]]]:
-    """Every two ok plans of a cell that are of different frameworks, in the design's order."""
+def framework_pairs(
+    planned: pd.DataFrame, journals: Journals
+) -> Iterator[tuple[str, Place, tuple[dict[str, Any], dict[str, Any]]]]:
+    """Every two ok plans of a cell of different frameworks, in the design's order: provenance, place, plans."""
+    found = places(_settings(planned, journals), FRAMEWORK)
     cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in records(planned[planned["outcome"] == OutcomeKind.OK.value]):
         cells.setdefault((row["provenance_hash"], found[row["condition_id"]].cell), []).append(row)
     for (provenance, _), rows in cells.items():
-        unique = list({_framework(row): row for row in rows}.values())
+        unique = list({framework_name(row): row for row in rows}.values())
         for index, second in enumerate(unique):
             for first in unique[:index]:
                 yield provenance, found[first["condition_id"]], (first, second)
@@ -160,7 +163,8 @@ def _settings(planned: pd.DataFrame, journals: Journals) -> dict[str, dict[str, 
     return {name: journals.conditions[name] for name in names}
 
 
-def _framework(row: dict[str, Any]) -> str:
+def framework_name(row: dict[str, Any]) -> str:
+    """`jax`, `tf` or `tf_graph`, of a row of the trials table."""
     return framework_label(row["framework"], row["compile"])
 
 

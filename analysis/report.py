@@ -73,6 +73,8 @@ def context(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict
         "plan_sentences": plans.sentences(tables.plan_differences, tables.capacity)[:MOST_ROWS],
         "plan_differences": _rows(tables.plan_differences),
         "capacity": _rows(tables.capacity),
+        "certificate": _rows(tables.certificate),
+        "certificate_total": len(tables.certificate),
         "machines": machines(journals),
         "commands": commands(journals),
         "most_rows": MOST_ROWS,

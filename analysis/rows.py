@@ -138,6 +138,7 @@ def _timed(timings: dict[str, Any], counts: dict[str, Any], outcome: str) -> dic
         "compile_method": _text(timings["compile_method"]),
         "trace_seconds": _float(timings["trace_seconds"]),
         "lower_seconds": _float(timings["lower_seconds"]),
+        "retrace_seconds": _total(timings.get("retrace_seconds") or []),
         "import_seconds": _float(timings["import_seconds"]),
         "steps_per_window": steps,
         "windows": len(timings["window_seconds"]) or None,
@@ -157,6 +158,7 @@ _QUANTITIES = (
     "process_peak",
     "host_steady_baseline",
     "host_steady_peak",
+    "retrace_caches",
 )
 
 
@@ -208,6 +210,7 @@ def _counted(report: dict[str, Any], losses: list[float]) -> dict[str, Any]:
         "framework_version": _text(versions.get("framework") or versions.get(framework or "")),
         "own_flops": _integer(counts["own_flops"]),
         "own_matrix_flops": _integer(counts.get("own_matrix_flops")),
+        "traced_matrix_flops": _integer(counts.get("traced_matrix_flops")),
         "parameters": _integer(counts["parameters"]),
         "traces": _integer(counts["traces"]),
         "loss_first": losses[0] if losses else None,
@@ -248,6 +251,11 @@ def _float(value: Any) -> float | None:
 
 def _floats(values: list[Any]) -> list[float]:
     return list(map(float, values))
+
+
+def _total(values: list[Any]) -> float | None:
+    """The sum; None where there is nothing to add."""
+    return math.fsum(_floats(values)) if values else None
 
 
 def _integer(value: Any) -> int | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import conditions, diagnostics, matching, pairs, plans, progress
+from analysis import certificate, conditions, diagnostics, matching, pairs, plans, progress
 from analysis.columns import HIDDEN
 from analysis.factors import differing, places, primary_settings
 from analysis.labels import condition_labels
@@ -33,6 +33,7 @@ class Tables:
     outcomes: pd.DataFrame
     warnings: pd.DataFrame
     match: pd.DataFrame
+    certificate: pd.DataFrame
     progress: pd.DataFrame
     superseded: pd.DataFrame
     bad_lines: pd.DataFrame
@@ -69,6 +70,7 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         outcomes=outcomes_table(trials, labels),
         warnings=diagnostics.warnings_table(measured, labels),
         match=compared[["provenance_hash", "cell", "level_a", "level_b"]].join(matched),
+        certificate=certificate.certificate_table(measured, planned, journals),
         progress=progress.progress_table(journals, labels),
         superseded=superseded_table(journals.superseded, labels),
         bad_lines=journals.bad_lines,
@@ -120,7 +122,8 @@ def _labels(journals: Journals, compiled: set[str]) -> dict[str, str]:
 
 #: The files of tables/, by the field of `Tables` that each holds.
 ALWAYS_WRITTEN = (
-    "conditions", "pairs", "common_cells", "outcomes", "warnings", "match", "progress", "superseded", "bad_lines",
+    "conditions", "pairs", "common_cells", "outcomes", "warnings", "match", "certificate", "progress", "superseded",
+    "bad_lines",
 )  # fmt: skip
 WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity")
 
