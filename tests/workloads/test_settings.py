@@ -44,9 +44,9 @@ def test_settings_that_mean_nothing_are_refused(level, changes, words, monkeypat
 
 
 def test_a_file_takes_dimensions_of_its_own(monkeypatch) -> None:
-    monkeypatch.chdir(ROOT / "tests")
-    spec = config._workload(_workload("file", path="../tests/examples/own_workload.py", shape={"width": 64}))
-    assert (spec.shape, spec.path) == ({"width": 64}, "../tests/examples/own_workload.py")
+    monkeypatch.chdir(ROOT / "tests" / "study")
+    spec = config._workload(_workload("file", path="../examples/own_workload.py", shape={"width": 64}))
+    assert (spec.shape, spec.path) == ({"width": 64}, "../examples/own_workload.py")
 
 
 def test_an_edited_file_is_another_condition_and_another_place_is_not(tmp_path) -> None:
