@@ -80,7 +80,7 @@ class Channel:
 
     def done(self) -> None:
         """Say that the trial ended well. The last event."""
-        self._send({"event": "done"})
+        self._send({"event": "done", "at_seconds": time.monotonic()})
 
     def _send(self, message: dict[str, Any]) -> None:
         data = records.encode_line(message).encode()

@@ -247,9 +247,11 @@ class Trial:
     def release(self) -> None:
         """Drop every array and the compiled step, after a good end or a bad one."""
         gc.enable()
-        for name in ("_state", "_batch", "_more_batches", "_step", "_stepper"):
-            self.__dict__.pop(name, None)
-        gc.collect()
+        names = ("_state", "_batch", "_more_batches", "_step", "_stepper")
+        held = [self.__dict__.pop(name) for name in names if name in self.__dict__]
+        if held:
+            held.clear()
+            gc.collect()
 
     def _begin(self, phase: Phase) -> None:
         """Report what the phase before has measured, and begin the next."""

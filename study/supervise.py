@@ -211,6 +211,7 @@ class Supervisor:
                     live.failure = event["failure"]
                 case "done":
                     live.done = True
+                    live.phase_starts["done"] = float(event["at_seconds"])
                 case other:
                     live.protocol_error = f"the trial sent an event of unknown kind {other!r}"
         except (RecordError, KeyError, ValueError) as error:

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -134,15 +134,18 @@ def survivors(known: set[int]) -> int:
     return sum(one.pid not in known for one in psutil.Process().children(recursive=True))
 
 
-def kill_the_study(kills: int) -> Tally:
-    """Kill a whole study right after its n-th journal write, for every n, then resume it; count what went missing."""
+def interrupt_the_study(kills: int, **how: Callable[[int], int]) -> Tally:
+    """Strike a whole study at its n-th journal write, for every n, then resume it; count what went missing.
+
+    `how` names the strike: kill_after (SIGKILL after so many writes) or room_bytes (no file may grow further).
+    """
     tally = Tally()
     for number in range(kills):
         with tempfile.TemporaryDirectory() as folder:
-            run_study(folder, kill_after=number)
+            run_study(folder, **{name: rule(number) for name, rule in how.items()})
             acknowledged = set(read_past(Path(folder, "outputs", "killed")).records)
             left = still_running(folder)
-            run_study(folder, kill_after=None)
+            run_study(folder)
             past = read_past(Path(folder, "outputs", "killed"))
             tally.injections += 1
             tally.lost += len(acknowledged - set(past.records)) + max(0, 6 - len(past.records))
@@ -155,8 +158,8 @@ def kill_the_study(kills: int) -> Tally:
     return tally
 
 
-def run_study(folder: str, kill_after: int | None) -> None:
-    """A study of two conditions and three blocks on the fake framework, killed after so many writes (None: never)."""
+def run_study(folder: str, kill_after: int | None = None, room_bytes: int | None = None) -> None:
+    """A study of two conditions and three blocks on the fake framework, struck as told or not at all."""
     program = (
         "import os, signal, sys\n"
         "from study.__main__ import run\n"
@@ -175,10 +178,16 @@ def run_study(folder: str, kill_after: int | None) -> None:
     arguments = [
         "-m", f"hydra.searchpath=[file://{conf}]", "framework=fake", "allocation=fake", "workload=elementwise",
         "workload.size=tiny,default", "workload.shape.width=16", "workload.batch_size=8", "protocol=smoke",
-        "study.blocks=3", "study.name=killed", "study.seed=3",
+        "study.blocks=3", "study.name=killed", "study.seed=3", "study.report=false",
     ]  # fmt: skip
     subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        [
+            *([] if room_bytes is None else ["prlimit", f"--fsize={room_bytes}"]),
+            sys.executable,
+            "-c",
+            program,
+            *arguments,
+        ],
         cwd=folder,
         capture_output=True,
         timeout=120,
@@ -213,7 +222,9 @@ def main() -> int:
     failed = False
     for name, tally in (
         ("faults in trials", run_trials(chosen.injections)),
-        ("study killed at a journal write", kill_the_study(chosen.kills)),
+        ("study killed at a journal write", interrupt_the_study(chosen.kills, kill_after=lambda number: number)),
+        # a record of the fake framework is about 5 KB, the session's line about 4 KB
+        ("disk full at a journal write", interrupt_the_study(chosen.kills, room_bytes=lambda n: 2_000 + 4_000 * n)),
     ):
         print(f"{name}: {tally.injections} injections, {tally.lost} records lost, {len(tally.misclassified)} ", end="")
         print(f"misclassified, {tally.survivors} survivors, worst overshoot {tally.worst_overshoot_seconds:.3f} s")

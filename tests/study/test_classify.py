@@ -69,6 +69,20 @@ def test_an_absent_device_is_unavailable() -> None:
     assert (outcome.kind, outcome.reason) == (OutcomeKind.UNAVAILABLE, "device absent")
 
 
+def test_a_held_tpu_is_busy() -> None:
+    ending = aborted("tpu_busy")
+    ending.signal, ending.exit_code = None, 1
+    outcome = classify(ending)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.UNAVAILABLE, "device busy")
+
+
+def test_an_array_that_numpy_cannot_make_is_host_memory() -> None:
+    text = "Unable to allocate 186. TiB for an array with shape (25600000000000,) and data type float64"
+    failure = {"phase": "place", "exception": "numpy._core._exceptions._ArrayMemoryError", "text": text, "kind": None}
+    outcome = classify(Ending(phase=Phase.PLACE, exit_code=1, signal=None, done=False, failure=failure))
+    assert (outcome.kind, outcome.reason, outcome.bytes_asked) == (OutcomeKind.OOM, "host", 186 * 2**40)
+
+
 def killed(number: int, oom_kills: int | None) -> Ending:
     return Ending(phase=Phase.MEASURE, exit_code=None, signal=number, done=False, oom_kills=oom_kills)
 
