@@ -50,10 +50,11 @@ def _usable(record: TrialRecord) -> bool:
 def _differences(trials: dict[tuple[str, int], TrialRecord], a: str, b: str) -> list[float]:
     blocks = sorted({block for condition, block in trials if condition == a})
     both = [(trials[a, block], trials[b, block]) for block in blocks if (b, block) in trials]
-    return [_log_ratio(one, other) for one, other in both]
+    return [log_ratio(one, other) for one, other in both]
 
 
-def _log_ratio(a: TrialRecord, b: TrialRecord) -> float:
+def log_ratio(a: TrialRecord, b: TrialRecord) -> float:
+    """log(T_a / T_b) of two trials that ended ok: over neighbouring windows where they took turns."""
     steps = math.log(_steps(b) / _steps(a))
     first, second = a.report.timings.window_seconds, b.report.timings.window_seconds
     if a.spec.protocol.interleave and len(first) == len(second):

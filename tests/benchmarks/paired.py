@@ -23,7 +23,7 @@ from scipy import stats
 
 from runners.records import OutcomeKind, TrialRecord
 from study.journal import read_past
-from study.record_table import step_seconds
+from study.stopping import log_ratio
 
 MEBIBYTE = 2**20
 
@@ -41,17 +41,6 @@ def study(blocks: int, *arguments: str) -> list[TrialRecord]:
 def differences(first: dict[int, TrialRecord], second: dict[int, TrialRecord]) -> list[float]:
     """log(T_first / T_second) of each common block: over neighbouring windows where turns were taken."""
     return [log_ratio(first[block], second[block]) for block in sorted(set(first) & set(second))]
-
-
-def log_ratio(one: TrialRecord, other: TrialRecord) -> float:
-    """The log-ratio of two trials of a block."""
-    if not one.spec.protocol.interleave:
-        return math.log((step_seconds(one) or 0) / (step_seconds(other) or 0))
-    a, b = one.report.timings, other.report.timings
-    steps = math.log((b.steps_per_window or 1) / (a.steps_per_window or 1))
-    return steps + statistics.median(
-        map(math.log, (x / y for x, y in zip(a.window_seconds, b.window_seconds, strict=True)))
-    )
 
 
 def turns(blocks: int) -> None:
