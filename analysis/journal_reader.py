@@ -13,7 +13,8 @@ import pandas as pd
 
 from analysis.columns import COLUMNS, HIDDEN, SETTING_COLUMNS, Column
 from analysis.rows import Row, trial_row
-from runners.records import RecordError, SessionRecord, decode_line, session_from_dict
+from runners.lines import RecordError, decode_line, session_from_dict
+from runners.records import SessionRecord
 
 #: Rows turned into typed arrays at a time: keeps Python objects of at most this many trials alive.
 CHUNK_ROWS = 2_000

@@ -1,6 +1,6 @@
 """One decoded journal line → one row of the table, column by column, plus what pairs need beyond the table.
 
-It works on the plain object of `records.decode_line`: building the dataclasses would take ten times as long, which at
+It works on the plain object of `lines.decode_line`: building the dataclasses would take ten times as long, which at
 100,000 records is minutes. What does not have the schema's shape is a `RecordError`, as it is there.
 """
 
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from analysis import windows
-from runners.records import SCHEMA_VERSION, OutcomeKind, RecordError
+from runners.lines import RecordError
+from runners.records import SCHEMA_VERSION, OutcomeKind
 
 #: The package whose version counts as the framework's.
 VERSION_KEYS = {"jax": "jax", "tf": "tensorflow"}

@@ -7,7 +7,7 @@ import sys
 
 from runners.channel import Channel
 from runners.lifeline import die_with_parent
-from runners.records import RecordError
+from runners.lines import RecordError
 from runners.trial import run_trial
 
 USAGE = """usage: python -m runners EVENTS_FD CONTROL_FD

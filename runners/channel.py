@@ -1,6 +1,6 @@
 """The child's two pipes: events go out on one, the spec and the turns come in on the other.
 
-Each event is one checksummed line (`records.encode_line`) and leaves in one write, so that a child that dies keeps
+Each event is one checksummed line (`lines.encode_line`) and leaves in one write, so that a child that dies keeps
 everything it had finished. stdout and stderr carry no events: they are the log files of whatever the framework prints.
 """
 
@@ -12,7 +12,7 @@ import time
 import traceback
 from typing import Any, NoReturn
 
-from runners import records
+from runners import lines
 from runners.faults import TrialFault
 from runners.records import Phase, Plan, TrialReport, TrialSpec
 
@@ -36,7 +36,7 @@ class Channel:
 
     def receive_spec(self) -> TrialSpec:
         """The trial asked for: the first control line. Raises `RecordError` where it is damaged or no spec."""
-        return records.spec_from_dict(records.decode_line(self._read_line()))
+        return lines.spec_from_dict(lines.decode_line(self._read_line()))
 
     def phase(self, phase: Phase) -> None:
         """Say that `phase` begins now (CLOCK_MONOTONIC, seconds)."""
@@ -83,7 +83,7 @@ class Channel:
         self._send({"event": "done", "at_seconds": time.monotonic()})
 
     def _send(self, message: dict[str, Any]) -> None:
-        data = records.encode_line(message).encode()
+        data = lines.encode_line(message).encode()
         try:
             while data:  # one write, but for a signal or a line longer than the pipe takes at once
                 data = data[os.write(self._events_fd, data) :]

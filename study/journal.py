@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from runners.records import RecordError, SessionRecord, TrialRecord, decode_line, encode_line, trial_from_dict
+from runners.lines import RecordError, decode_line, encode_line, trial_from_dict
+from runners.records import SessionRecord, TrialRecord
 from study.errors import RequestError, StorageError
 
 

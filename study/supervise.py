@@ -18,20 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from runners.records import (
-    Outcome,
-    OutcomeKind,
-    Phase,
-    Plan,
-    RecordError,
-    TrialRecord,
-    TrialReport,
-    TrialSpec,
-    decode_line,
-    encode_line,
-    plan_from_dict,
-    report_from_dict,
-)
+from runners.lines import RecordError, decode_line, encode_line, plan_from_dict, report_from_dict
+from runners.records import Outcome, OutcomeKind, Phase, Plan, TrialRecord, TrialReport, TrialSpec
 from study import processes
 from study.classify import Ending, classify
 from study.launch import ChildEnds, Pipes, child_ends, interpreter, scrubbed

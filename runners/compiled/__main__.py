@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, BinaryIO
 
-from runners import records
+from runners import lines, records
 from runners.faults import TrialFault
 from runners.lifeline import die_with_parent
 from runners.records import ChipSpec
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     chip = None if sheet is None else ChipSpec(**sheet)
     # where the trial has failed meanwhile, nobody reads the answer
     with contextlib.suppress(BrokenPipeError):
-        answer.write(records.encode_line(_answered(chip, requests)).encode())
+        answer.write(lines.encode_line(_answered(chip, requests)).encode())
         answer.close()
     # the compilers' own threads have nothing left to do, and some take seconds to say so
     sys.stderr.flush()

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from runners.records import RecordError, decode_line, encode_line
+from runners.lines import RecordError, decode_line, encode_line
 
 #: Raised when what is stored, or how it is counted, changes.
 FORMAT = 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners import records
+from runners import lines
 from runners.compiled import buffers, cache, flops, plan, targets, xla
 from runners.records import ChipSpec, Plan
 
@@ -31,7 +31,7 @@ def make_plan(chip: ChipSpec | None, data: bytes, form: str, donated: int) -> Pl
         made = stored
     if "refused" in made:
         raise Refused(made["refused"])
-    found = replace(records.plan_from_dict(made["plan"]), module_hash=identity, compiler=compiler)
+    found = replace(lines.plan_from_dict(made["plan"]), module_hash=identity, compiler=compiler)
     return replace(found, cached=stored is not None, target=targets.name(chip))
 
 

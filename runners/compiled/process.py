@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from runners import records
+from runners import lines
 from runners.compiled import __main__ as compiler
 from runners.compiled import targets
 from runners.faults import TrialFault
@@ -72,7 +72,7 @@ class CompilerProcess:
         status = self._wait()
         if not answer.endswith(b"\n"):
             _end_alike(status)
-        return _read(records.decode_line(answer.decode()))
+        return _read(lines.decode_line(answer.decode()))
 
     def _wait(self) -> int:
         self._status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
@@ -84,7 +84,7 @@ def _read(answer: dict[str, Any]) -> Plan:
         raise TrialFault(**answer["fault"])
     if "error" in answer:
         raise CompilerError(answer["error"])
-    return records.plan_from_dict(answer["plan"])
+    return lines.plan_from_dict(answer["plan"])
 
 
 def _end_alike(status: int) -> NoReturn:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runners import records
+from runners import lines, records
 from runners.records import (
     AllocationResult,
     AllocationSpec,
@@ -209,7 +209,7 @@ def write(folder: Path, *messages: SessionRecord | TrialRecord, file: str = "a.j
     """A study's folder with one journal file of these lines."""
     journal = folder / "journal"
     journal.mkdir(parents=True, exist_ok=True)
-    (journal / file).write_text("".join(map(records.encode_line, messages)), encoding="utf-8")
+    (journal / file).write_text("".join(map(lines.encode_line, messages)), encoding="utf-8")
     return folder
 
 

@@ -12,7 +12,8 @@ import pytest
 from analysis.columns import COLUMNS, CONTRACT, as_markdown
 from analysis.load import Journals, RequestError, read_journals
 from analysis.tables import build_tables, write_tables
-from runners.records import Plan, encode_line
+from runners.lines import encode_line
+from runners.records import Plan
 from tests.analysis import records_factory as factory
 
 CONTRACT_NAMES = """trial_id, block, order, framework, framework_version, compile, device, chip, allocation,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.pipeline import Analysis, analyse
-from runners.records import encode_line
+from runners.lines import encode_line
 from tests.analysis import records_factory as factory
 from tests.analysis.test_report import visible
 

@@ -12,7 +12,7 @@ from analysis import reading
 from analysis.load import read_journals
 from analysis.reading import parts
 from analysis.tables import build_tables
-from runners.records import encode_line
+from runners.lines import encode_line
 from tests.analysis import records_factory as factory
 
 JAX, TF = factory.condition("jax"), factory.condition("tf")

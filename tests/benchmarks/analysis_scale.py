@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from runners.records import encode_line
+from runners.lines import encode_line
 from tests.analysis import records_factory as factory
 
 SUMMARISE = """

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from runners import records
+from runners import lines
 from runners.records import (
     AllocationSpec,
     DeviceSpec,
@@ -64,7 +64,7 @@ class Run:
     @property
     def report(self) -> TrialReport:
         """The last report sent."""
-        return records.report_from_dict([event for event in self.events if event["event"] == "report"][-1]["report"])
+        return lines.report_from_dict([event for event in self.events if event["event"] == "report"][-1]["report"])
 
     @property
     def failure(self) -> dict[str, Any]:
@@ -125,10 +125,10 @@ def run_trial(spec: TrialSpec, module: Sequence[str] = ("-m", "runners"), launch
         )
         os.close(events_write)
         os.close(control_read)
-        with os.fdopen(control_write, "w") as control, os.fdopen(events_read) as lines:
-            control.write(records.encode_line(spec))
+        with os.fdopen(control_write, "w") as control, os.fdopen(events_read) as told:
+            control.write(lines.encode_line(spec))
             control.flush()
-            events = [_answered(records.decode_line(line), control) for line in lines]
+            events = [_answered(lines.decode_line(line), control) for line in told]
         status = child.wait()
         stdout.seek(0)
         stderr.seek(0)

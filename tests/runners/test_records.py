@@ -10,8 +10,9 @@ import sys
 
 import pytest
 
-from runners import records
-from runners.records import Outcome, OutcomeKind, Phase, Quantity, RecordError, SessionRecord, TrialRecord, TrialReport
+from runners import lines
+from runners.lines import RecordError
+from runners.records import Outcome, OutcomeKind, Phase, Quantity, SessionRecord, TrialRecord, TrialReport
 from tests.runners.harness import ROOT, environment, make_spec
 
 
@@ -24,9 +25,9 @@ def record() -> TrialRecord:
 
 
 def test_a_record_survives_its_line() -> None:
-    line = records.encode_line(record())
+    line = lines.encode_line(record())
     assert line.count("\n") == 1
-    back = records.trial_from_dict(records.decode_line(line))
+    back = lines.trial_from_dict(lines.decode_line(line))
     assert math.isnan(back.report.match.losses[0])
     back.report.match.losses[0] = 0.0
     expected = record()
@@ -37,17 +38,17 @@ def test_a_record_survives_its_line() -> None:
 
 
 def test_zero_and_not_measured_stay_apart() -> None:
-    memory = records.trial_from_dict(records.decode_line(records.encode_line(record()))).report.memory
+    memory = lines.trial_from_dict(lines.decode_line(lines.encode_line(record()))).report.memory
     assert memory["host_peak"].value == 0
     assert memory["device_live_peak"].value is None
 
 
 def test_a_spec_and_a_session_survive_their_lines() -> None:
-    assert records.spec_from_dict(records.decode_line(records.encode_line(make_spec()))) == make_spec()
+    assert lines.spec_from_dict(lines.decode_line(lines.encode_line(make_spec()))) == make_spec()
     session = SessionRecord(
         "s", "study", "2025-01-01T00:00:00Z", {"cpus": 2}, "hash", {"factors": {"framework": ["jax"]}}
     )
-    assert records.session_from_dict(records.decode_line(records.encode_line(session))) == session
+    assert lines.session_from_dict(lines.decode_line(lines.encode_line(session))) == session
 
 
 @pytest.mark.parametrize(
@@ -62,20 +63,20 @@ def test_a_spec_and_a_session_survive_their_lines() -> None:
 )
 def test_a_damaged_line_is_refused_and_says_how(damage, words) -> None:
     with pytest.raises(RecordError, match=words):
-        records.decode_line(damage(records.encode_line(record())))
+        lines.decode_line(damage(lines.encode_line(record())))
 
 
 def test_another_schema_version_is_refused() -> None:
     body = json.loads(json.dumps(dataclasses.asdict(record())))
     body["spec"]["schema_version"] = 99
     with pytest.raises(RecordError, match="schema version 99"):
-        records.trial_from_dict(body)
+        lines.trial_from_dict(body)
 
 
 def test_an_unknown_field_is_named() -> None:
     body = dataclasses.asdict(make_spec())
     with pytest.raises(RecordError, match="TrialSpec has no field colour"):
-        records.spec_from_dict({**body, "colour": "red"})
+        lines.spec_from_dict({**body, "colour": "red"})
 
 
 def test_records_needs_the_standard_library_only() -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from runners import protocol, records
+from runners import lines, protocol
 from runners.records import AllocationSpec, DeviceSpec, Phase
 from tests.runners.harness import HERE, PROTOCOL, ROOT, Run, environment, make_spec, run_trial, workload
 
@@ -212,10 +212,10 @@ def test_the_child_ends_when_its_parent_is_gone() -> None:
     for descriptor in (events_write, control_read):
         os.close(descriptor)
     spec = make_spec("jax", protocol=replace(PROTOCOL, interleave=True))
-    os.write(control_write, records.encode_line(spec).encode())
+    os.write(control_write, lines.encode_line(spec).encode())
     os.close(control_write)
-    with os.fdopen(events_read) as lines:
-        last = [records.decode_line(line) for line in lines][-1]
+    with os.fdopen(events_read) as told:
+        last = [lines.decode_line(line) for line in told][-1]
     assert (child.wait(), last["event"]) == (1, "turn")
 
 

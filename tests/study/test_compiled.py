@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import records
+from runners import lines
 from runners.records import OutcomeKind, TrialRecord
 
 
@@ -43,9 +43,9 @@ def study(folder: Path, name: str, *arguments: str) -> tuple[dict[str, TrialReco
     found = {}
     for path in (folder / "outputs" / name / "journal").glob("*.jsonl"):
         for line in path.read_text().splitlines():
-            body = records.decode_line(line)
+            body = lines.decode_line(line)
             if body["kind"] == "trial":
-                record = records.trial_from_dict(body)
+                record = lines.trial_from_dict(body)
                 spec = record.spec
                 found[f"{spec.framework.name} {spec.framework.compile} {spec.device.chip}"] = record
     assert found, done.stderr

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.records import SessionRecord, encode_line
+from runners.lines import encode_line
+from runners.records import SessionRecord
 from study.errors import RequestError, StorageError
 from study.journal import FolderLock, Journal, read_past
 from tests.study.samples import record, session

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.records import AllocationSpec, FrameworkSpec, Quantity, encode_line
+from runners.lines import encode_line
+from runners.records import AllocationSpec, FrameworkSpec, Quantity
 from study import provenance
 from study.provenance import each_text, scrub, scrub_folders, scrubbed
 from tests.study import samples
