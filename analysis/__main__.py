@@ -1,6 +1,7 @@
 """`python -m analysis outputs/NAME [outputs/OTHER …]`: rebuild tables, figures and report from the journals.
 
 `python -m analysis compare outputs/A outputs/B` sets two studies side by side (`analysis.compare`).
+`python -m analysis claims outputs/NAME` puts what is often said to the trials (`analysis.claims`).
 
 Exit status: 0; 1 when a pair of conditions did not do the same work; 2 when the request is wrong.
 """
@@ -20,6 +21,10 @@ def main(arguments: list[str] | None = None) -> int:
         from analysis.compare import main as compare
 
         return compare(arguments[1:])
+    if arguments[:1] == ["claims"]:
+        from analysis.claims.command import main as claims
+
+        return claims(arguments[1:])
     options = parser().parse_args(arguments)
     if options.columns:
         from analysis.columns import as_markdown
@@ -29,7 +34,28 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.folders:
         parser().error("name the folder of a study, such as outputs/NAME")
     folders = list(dict.fromkeys(Path(folder).resolve() for folder in options.folders))
+    if any(_holds_themes(folder) for folder in folders):
+        return run_themes(folders, options)
     return run(folders, options)
+
+
+def run_themes(folders: list[Path], options: argparse.Namespace) -> int:
+    """Analyse every theme under each folder on its own, then the claims over all of a folder's themes."""
+    from analysis.claims.command import main as claims
+
+    statuses = []
+    for folder in folders:
+        themes = sorted(one.parent for one in folder.glob("*/journal")) if _holds_themes(folder) else [folder]
+        single = argparse.Namespace(**{**vars(options), "output": None, "quiet": True})
+        statuses += [run([theme], single) for theme in themes]
+        if themes != [folder]:
+            shown = ["--quiet"] if options.quiet else []
+            statuses.append(claims([str(folder), "--margin", str(options.margin), *shown]))
+    return max(statuses)
+
+
+def _holds_themes(folder: Path) -> bool:
+    return not (folder / "journal").exists() and any(folder.glob("*/journal"))
 
 
 def run(folders: list[Path], options: argparse.Namespace) -> int:

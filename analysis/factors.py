@@ -58,7 +58,7 @@ def _crossed(key: str, names: list[str], conditions: Mapping[str, Settings]) -> 
 
 def places(conditions: Mapping[str, Settings], primary: tuple[str, ...]) -> dict[str, Place]:
     """Condition id → its place."""
-    shown = differing(conditions)
+    shown = telling(conditions)
     return {condition: _place(settings, shown, primary) for condition, settings in conditions.items()}
 
 
@@ -77,3 +77,19 @@ def differing(conditions: Mapping[str, Settings]) -> list[str]:
     """The settings that are not the same in all conditions, in order of appearance."""
     keys = dict.fromkeys(key for settings in conditions.values() for key in settings)
     return [key for key in keys if len({repr(settings.get(key)) for settings in conditions.values()}) > 1]
+
+
+def telling(conditions: Mapping[str, Settings]) -> list[str]:
+    """The differing settings that a label needs: a refinement that follows from its factor's level says nothing more.
+
+    Where two workloads are compared, each at one batch size, the workload names both.
+    """
+    differ = differing(conditions)
+    return [key for key in differ if "." not in key or not _follows(key, key.partition(".")[0], differ, conditions)]
+
+
+def _follows(key: str, factor: str, differ: list[str], conditions: Mapping[str, Settings]) -> bool:
+    values: dict[str, set[str]] = {}
+    for settings in conditions.values():
+        values.setdefault(repr(settings.get(factor)), set()).add(repr(settings.get(key)))
+    return factor in differ and all(len(one) == 1 for one in values.values())

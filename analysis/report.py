@@ -24,6 +24,13 @@ PIXELS_PER_POINT = 1.5
 
 def write_report(journals: Journals, tables: Tables, drawings: list[Drawing], path: Path) -> Path:
     """The report. Everything that comes from records is escaped by the template."""
+    page = template_environment().get_template("report.html.j2").render(**context(journals, tables, drawings))
+    path.write_text(page, encoding="utf-8", errors="replace")
+    return path
+
+
+def template_environment() -> jinja2.Environment:
+    """The templates, which escape all they are given, with numbers in words as filters."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("analysis"),
         autoescape=True,
@@ -39,9 +46,7 @@ def write_report(journals: Journals, tables: Tables, drawings: list[Drawing], pa
         share=_share,
         missing=words.is_missing,
     )
-    page = environment.get_template("report.html.j2").render(**context(journals, tables, drawings))
-    path.write_text(page, encoding="utf-8", errors="replace")
-    return path
+    return environment
 
 
 def context(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis import certificate, conditions, diagnostics, matching, pairs, plans, progress
 from analysis.columns import HIDDEN
-from analysis.factors import differing, places, primary_settings
+from analysis.factors import places, primary_settings, telling
 from analysis.labels import condition_labels
 from analysis.load import Journals
 from analysis.pairing import find_pairs
@@ -117,7 +117,7 @@ def _labels(journals: Journals, compiled: set[str]) -> dict[str, str]:
         {c: s for c, s in journals.conditions.items() if c not in compiled},
         {c: s for c, s in journals.conditions.items() if c in compiled},
     ]
-    return {c: label for group in groups for c, label in condition_labels(group, differing(group)).items()}
+    return {c: label for group in groups for c, label in condition_labels(group, telling(group)).items()}
 
 
 #: The files of tables/, by the field of `Tables` that each holds.

@@ -101,11 +101,13 @@ def _study(arguments: list[str]) -> int:
     if REQUEST.error is not None:
         _say(str(REQUEST.error))
         return EXIT_REQUEST if isinstance(REQUEST.error, RequestError) else EXIT_FINDINGS
-    if REQUEST.design is None or REQUEST.options is None:
+    if not REQUEST.studies:
         _say("this way past the study's sweeper runs nothing; leave out hydra.mode and hydra/sweeper")
         return EXIT_REQUEST
-    if REQUEST.options.dry_run:
-        dry_run.show(REQUEST.design, Console())
+    dry = [design for design, options in REQUEST.studies if options.dry_run]
+    for design in dry:
+        dry_run.show(design, Console())
+    if dry:
         return EXIT_OK
     return REQUEST.exit_status
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import difflib
 import re
+from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_loader import ConfigLoader
@@ -45,6 +46,14 @@ class Composer:
             return config
         except (HydraException, OmegaConfBaseException) as error:
             raise RequestError(explain(error)) from error
+
+    def preset(self, name: str) -> dict[str, Any]:
+        """The sweep of the preset conf/experiment/`name`: key → sweep string."""
+        try:
+            config = self._base([f"+experiment={name}"])
+        except (HydraException, OmegaConfBaseException) as error:
+            raise RequestError(explain(error)) from error
+        return dict(config.hydra.sweeper.params or {})
 
     def _is_group(self, override: Override) -> bool:
         return (

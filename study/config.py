@@ -65,7 +65,11 @@ class Condition:
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """The settings of the study as a whole; the same for all its conditions."""
+    """The settings of the study as a whole; the same for all its conditions.
+
+    `theme` is set where the study is one of several themes: it then lies in a folder of that name under the study's,
+    and what is absent on this machine does not count against it.
+    """
 
     name: str | None
     seed: int
@@ -76,6 +80,11 @@ class StudyOptions:
     dry_run: bool
     max_seconds: float | None
     search: str | None = None
+    theme: str | None = None
+
+    def in_theme(self, theme: str) -> StudyOptions:
+        """The same options for one theme of several, which all land under one name."""
+        return replace(self, theme=theme)
 
 
 def digest(value: Any) -> str:
@@ -121,7 +130,7 @@ def options_from(config: DictConfig) -> StudyOptions:
     if None not in (study.name, study.resume) and Path("outputs", str(study.name)) != Path(str(study.resume)):
         raise RequestError("study.name and study.resume name two folders; give one of them")
     search = None if study.search is None else study.search.value
-    plain = {one.name: getattr(study, one.name) for one in dataclasses.fields(StudyOptions)}
+    plain = {one.name: getattr(study, one.name) for one in dataclasses.fields(StudyOptions) if one.name != "theme"}
     return StudyOptions(**{**plain, "search": search})
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from study.errors import EXIT_OK, RequestError, StorageError
@@ -23,14 +23,13 @@ class Request:
 
     command: str = ""
     multirun: bool = False
-    design: Design | None = None
-    options: StudyOptions | None = None
+    studies: list[tuple[Design, StudyOptions]] = field(default_factory=list)
     exit_status: int = EXIT_OK
     error: RequestError | StorageError | None = None
 
-    def accept(self, design: Design, options: StudyOptions) -> None:
-        """The whole request has been composed and checked."""
-        self.design, self.options = design, options
+    def accept(self, studies: list[tuple[Design, StudyOptions]]) -> None:
+        """The whole request has been composed and checked: one study, or one for each theme of a preset."""
+        self.studies = studies
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:

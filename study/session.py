@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from runners.records import ANSWERS, Outcome, SessionRecord, TrialRecord, TrialSpec
+from runners.records import ANSWERS, Outcome, OutcomeKind, SessionRecord, TrialRecord, TrialSpec
 from study import manifest, processes, record_table, search
 from study.config import Condition, StudyOptions
 from study.design import Design, trial
@@ -61,7 +61,7 @@ def run(design: Design, options: StudyOptions, console: Console) -> int:
         session = _open(design, options, folder, console)
         _run_blocks(session)
     except KeyboardInterrupt:
-        resume = f"the same command with study.resume={folder} runs the rest"
+        resume = f"the same command with study.resume={_resumed_by(options, folder)} runs the rest"
         console.print(f"stopped; every finished trial is kept, {resume}", markup=False, highlight=False, soft_wrap=True)
         raise
     finally:
@@ -71,6 +71,8 @@ def run(design: Design, options: StudyOptions, console: Console) -> int:
 
 def study_folder(design: Design, options: StudyOptions) -> Path:
     """outputs/NAME, or the folder that is resumed. Raises `RequestError` where there is nothing to resume."""
+    if options.theme is not None and options.name is not None:
+        return OUTPUTS / options.name / options.theme
     if options.resume is not None:
         folder = Path(options.resume)
         if not (folder / "journal").is_dir():
@@ -80,6 +82,11 @@ def study_folder(design: Design, options: StudyOptions) -> Path:
         return OUTPUTS / options.name
     now = dt.datetime.now().strftime("%Y-%m-%d_%H%M%S")
     return OUTPUTS / f"{now}_{design.conditions[0].workload.name}_{secrets.token_hex(2)}"
+
+
+def _resumed_by(options: StudyOptions, folder: Path) -> Path:
+    """The folder to name for the rest to be run: that of all themes, where the study is one of them."""
+    return folder if options.theme is None else folder.parent
 
 
 def _open(design: Design, options: StudyOptions, folder: Path, console: Console) -> Session:
@@ -229,7 +236,8 @@ def _unlaunched(spec: TrialSpec, outcome: Outcome) -> TrialRecord:
 def _out_of_time(session: Session) -> bool:
     limit = session.options.max_seconds
     if limit is not None and not session.stopped and time.monotonic() - session.started > limit:
-        session.stopped = f"stopped after study.max_seconds={limit:g}; study.resume={session.folder} runs the rest"
+        resume = f"study.resume={_resumed_by(session.options, session.folder)}"
+        session.stopped = f"stopped after study.max_seconds={limit:g}; {resume} runs the rest"
     return bool(session.stopped)
 
 
@@ -241,8 +249,10 @@ def _conclude(session: Session) -> int:
     single = len(own) == 1
     if single:
         record_table.show(own[0], session.console)
-    matched = _analyse(session, quiet=single) if session.options.report else True
-    failed = [record for record in own if record.outcome.kind not in ANSWERS]
+    quiet = single or session.options.theme is not None
+    matched = _analyse(session, quiet) if session.options.report else True
+    answers = ANSWERS if session.options.theme is None else ANSWERS | {OutcomeKind.UNAVAILABLE}
+    failed = [record for record in own if record.outcome.kind not in answers]
     return EXIT_OK if matched and not failed and not session.stopped else EXIT_FINDINGS
 
 

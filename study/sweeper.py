@@ -14,6 +14,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ Plugins.instance()
 
 from hydra.plugins.sweeper import Sweeper  # noqa: E402
 
-from study import compose, search  # noqa: E402
+from study import compose, search, themes  # noqa: E402
 from study.config import Condition, StudyOptions, condition_from, options_from  # noqa: E402
 from study.design import Design, plan  # noqa: E402
 from study.errors import RequestError  # noqa: E402
@@ -46,12 +47,16 @@ OF_THE_LEVEL = (
 #: More conditions than this are a slip of the pen; each costs a composition before the first trial.
 MOST_CONDITIONS = 20_000
 
+Study = tuple[Design, StudyOptions]
+
 
 class StudySweeper(Sweeper):
-    """`params` may come from a preset: further overrides, key → sweep string, that the command line outranks."""
+    """What a preset may say: `params`, further overrides (key → sweep string) that the command line outranks; or
+    `themes`, other presets, each of which becomes a study of its own under one name.
+    """
 
-    def __init__(self, params: dict[str, Any] | None = None) -> None:
-        self.params = dict(params or {})
+    def __init__(self, params: dict[str, Any] | None = None, themes: list[str] | None = None) -> None:
+        self.params, self.themes = dict(params or {}), list(themes or [])
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Called by Hydra with the configuration of the whole sweep."""
@@ -63,21 +68,46 @@ class StudySweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Run the study that these overrides describe. Every fault of the request ends up in `REQUEST.error`."""
         with REQUEST.guarded():
-            overrides = self._overrides(arguments)
-            _refuse_ignored(overrides)
             composer = compose.Composer(self.context.config_loader, self.config)
-            conditions, options = _conditions(overrides, composer)
-            search.require_compiled(conditions, options.search)
-            design = _design(conditions, options, overrides)
-            REQUEST.accept(design, options)
-            if not options.dry_run:
-                REQUEST.exit_status = max(self._launch(design, options))
+            if self.themes:
+                REQUEST.accept(self._themes(arguments, composer))
+            else:
+                REQUEST.accept([self._study(arguments, self.params, composer)])
+            if not REQUEST.studies[0][1].dry_run:
+                REQUEST.exit_status = self._run()
 
-    def _overrides(self, arguments: Sequence[str]) -> list[Override]:
+    def _study(self, arguments: Sequence[str], params: dict[str, Any], composer: compose.Composer) -> Study:
+        """The design that these overrides and a preset's `params` ask for, and its options, checked."""
+        overrides = self._overrides(arguments, params)
+        _refuse_ignored(overrides)
+        conditions, options = _conditions(overrides, composer)
+        search.require_compiled(conditions, options.search)
+        return _design(conditions, options, overrides), options
+
+    def _themes(self, arguments: Sequence[str], composer: compose.Composer) -> list[Study]:
+        """A study for each theme, all under the name of the first."""
+        _refuse_ignored(self._overrides(arguments, {}))
+        studies: list[Study] = []
+        for theme in self.themes:
+            lines, params = themes.arguments_of(theme, arguments), composer.preset(theme)
+            design, options = self._study(lines, params, composer)
+            name = themes.folder_name(options, studies[0][1].name if studies else None)
+            command = themes.command_of(lines, REQUEST.multirun)
+            studies.append((replace(design, command=command), replace(options, name=name).in_theme(theme)))
+        return studies
+
+    def _run(self) -> int:
+        """Run every study that was asked for, and what belongs to all of them. The worst exit status."""
+        statuses = [status for design, options in REQUEST.studies for status in self._launch(design, options)]
+        if self.themes:
+            statuses.append(themes.conclude(REQUEST.studies[0][1]))
+        return max(statuses)
+
+    def _overrides(self, arguments: Sequence[str], params: dict[str, Any]) -> list[Override]:
         parser = OverridesParser.create(config_loader=self.context.config_loader)
         given = parser.parse_overrides(overrides=list(arguments))
         keys = {override.key_or_group for override in given}
-        preset = [f"{key}={value}" for key, value in self.params.items()]
+        preset = [f"{key}={value}" for key, value in params.items()]
         return [one for one in parser.parse_overrides(overrides=preset) if one.key_or_group not in keys] + given
 
     def _launch(self, design: Design, options: StudyOptions) -> list[int]:
@@ -165,5 +195,5 @@ def register() -> None:
         parent.__path__ = []
     sys.modules[alias] = parent.study = sys.modules[__name__]  # type: ignore[attr-defined]
     Plugins.instance().register(StudySweeper)
-    node = {"_target_": f"{alias}.StudySweeper", "params": None}
+    node = {"_target_": f"{alias}.StudySweeper", "params": None, "themes": None}
     ConfigStore.instance().store(group="hydra/sweeper", name="study", node=node, provider="study")
