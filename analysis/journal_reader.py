@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from analysis.allocators.tenants import Chip
+from analysis.allocators.traces import PlannedBuffers
 from analysis.columns import COLUMNS, HIDDEN, SETTING_COLUMNS, Column
 from analysis.rows import Row, trial_row
 from runners.lines import RecordError, decode_line, session_from_dict
@@ -28,7 +30,8 @@ class Evidence:
 
     `series` is float64 of shape (2, windows), start and seconds a step of each window, for interleaved trials only;
     `losses` and `reference_losses` are float64 of shape (steps,). `precisions` is keyed by condition id.
-    `timelines` are the live bytes of compiled trials, int64 of shape (points,).
+    `timelines` are the live bytes of compiled trials, int64 of shape (points,), `buffers` those that cross their step's
+    boundary, `chips` the GPUs that they were compiled for.
     """
 
     series: dict[int, np.ndarray] = field(default_factory=dict)
@@ -37,6 +40,8 @@ class Evidence:
     input_hashes: dict[int, str] = field(default_factory=dict)
     precisions: dict[str, str] = field(default_factory=dict)
     timelines: dict[int, np.ndarray] = field(default_factory=dict)
+    buffers: dict[int, PlannedBuffers] = field(default_factory=dict)
+    chips: dict[int, Chip] = field(default_factory=dict)
 
     def add(self, label: int, row: Row) -> None:
         self.precisions.setdefault(row.values["condition_id"], row.precision)
@@ -44,6 +49,10 @@ class Evidence:
             self.series[label] = row.series
         if row.timeline is not None:
             self.timelines[label] = row.timeline
+        if row.buffers is not None:
+            self.buffers[label] = row.buffers
+        if row.chip is not None:
+            self.chips[label] = row.chip
         if row.losses.size:
             self.losses[label] = row.losses
         if row.reference_losses.size:
@@ -54,7 +63,7 @@ class Evidence:
     def join(self, other: Evidence, labels: dict[int, int]) -> None:
         """Take over what another reader found; `labels` maps its labels to ours, and those it lacks are left out."""
         self.precisions = {**self.precisions, **other.precisions, **self.precisions}
-        for name in ("series", "losses", "reference_losses", "input_hashes", "timelines"):
+        for name in ("series", "losses", "reference_losses", "input_hashes", "timelines", "buffers", "chips"):
             found: dict[int, Any] = getattr(other, name)
             getattr(self, name).update({labels[old]: value for old, value in found.items() if old in labels})
 

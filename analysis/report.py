@@ -9,11 +9,11 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from analysis import plans, words
+from analysis import modelled, plans, words
 from analysis.figures.gallery import Drawing
 from analysis.frames import is_mixed, records
 from analysis.load import Journals
-from analysis.tables import MEASURED, Tables
+from analysis.tables import COMPILED, MEASURED, MODELLED, Tables
 
 #: Longer tables are cut in the report; tables/*.csv have every row.
 MOST_ROWS = 500
@@ -74,7 +74,11 @@ def context(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict
         "bad_lines": _rows(tables.bad_lines),
         "duplicates": journals.duplicates,
         "figures": [(one, inline_svg(one)) for one in drawings if one.evidence == MEASURED],
-        "compiled_figures": [(one, inline_svg(one)) for one in drawings if one.evidence != MEASURED and one.svg],
+        "compiled_figures": [(one, inline_svg(one)) for one in drawings if one.evidence == COMPILED and one.svg],
+        "modelled": _rows(tables.modelled),
+        "modelled_total": len(tables.modelled),
+        "modelled_parameters": modelled.PARAMETERS,
+        "modelled_figures": [(one, inline_svg(one)) for one in drawings if one.evidence == MODELLED and one.svg],
         "plan_sentences": plans.sentences(tables.plan_differences, tables.capacity)[:MOST_ROWS],
         "plan_differences": _rows(tables.plan_differences),
         "capacity": _rows(tables.capacity),

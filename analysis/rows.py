@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from analysis import windows
+from analysis.allocators.tenants import Chip
+from analysis.allocators.traces import PlannedBuffers
 from runners.lines import RecordError
 from runners.records import SCHEMA_VERSION, OutcomeKind
 
@@ -29,7 +31,7 @@ class Row:
 
     `series` is float64 of shape (2, windows), start and seconds a step of each window, for interleaved trials only;
     `losses` and `reference_losses` are float64 of shape (steps,), `timeline` int64 of shape (points,): a plan's live
-    bytes.
+    bytes. `buffers` are a plan's, where the record has their sizes; `chip` is the GPU that it was made for.
     """
 
     values: dict[str, Any]
@@ -41,6 +43,8 @@ class Row:
     precision: str
     series: np.ndarray | None
     timeline: np.ndarray | None = None
+    buffers: PlannedBuffers | None = None
+    chip: Chip | None = None
 
 
 def trial_row(body: dict[str, Any]) -> Row:
@@ -82,6 +86,8 @@ def _row(body: dict[str, Any]) -> Row:
         precision=str(spec["workload"].get("precision") or "float32"),
         series=_series(report["timings"]) if spec["protocol"]["interleave"] else None,
         timeline=_timeline(body.get("plan") or {}),
+        buffers=_buffers(body.get("plan") or {}),
+        chip=_chip(spec["device"].get("sheet") or {}),
     )
 
 
@@ -178,6 +184,8 @@ def _remembered(report: dict[str, Any]) -> dict[str, Any]:
 
 _PLAN_BYTES = ("argument", "output", "alias", "temp", "code", "peak")
 
+_PLAN_BUFFERS = ("argument_buffers", "output_buffers", "aliased_outputs")
+
 _PLAN_TEXTS = ("flops_source", "predicted_bound", "bridge", "target", "compiler", "module_hash")
 
 
@@ -201,6 +209,28 @@ def _planned(plan: dict[str, Any]) -> dict[str, Any]:
 def _timeline(plan: dict[str, Any]) -> np.ndarray | None:
     points = plan.get("live_bytes")
     return None if points is None else np.array(list(map(_integer, points)), dtype=np.int64)
+
+
+def _buffers(plan: dict[str, Any]) -> PlannedBuffers | None:
+    arguments, outputs, aliased = (plan.get(name) for name in _PLAN_BUFFERS)
+    temp = _integer(plan.get("temp_bytes"))
+    if arguments is None or outputs is None or aliased is None or temp is None:
+        return None
+    return PlannedBuffers(
+        arguments=tuple(map(int, arguments)),
+        outputs=tuple(map(int, outputs)),
+        aliased=frozenset(map(int, aliased)),
+        temp_bytes=temp,
+        code_bytes=_integer(plan.get("code_bytes")) or 0,
+    )
+
+
+def _chip(sheet: dict[str, Any]) -> Chip | None:
+    """The GPU of a data sheet; None for a TPU, and without a sheet."""
+    capability = (sheet.get("gpu_target") or {}).get("compute_capability")
+    if sheet.get("platform") != "cuda" or capability is None:
+        return None
+    return Chip(int(sheet["memory_bytes"]), float(capability))
 
 
 def _counted(report: dict[str, Any], losses: list[float]) -> dict[str, Any]:

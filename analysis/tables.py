@@ -8,20 +8,22 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import certificate, conditions, diagnostics, matching, pairs, plans, progress
+from analysis import certificate, conditions, diagnostics, matching, modelled, pairs, plans, progress
 from analysis.columns import HIDDEN
 from analysis.factors import places, primary_settings, telling
 from analysis.labels import condition_labels
 from analysis.load import Journals
 from analysis.pairing import find_pairs
 
-#: The `evidence` of trials that ran; everything else was only compiled.
-MEASURED = "measured"
+#: The `evidence` of trials that ran; everything else was only compiled. What is modelled on top of a plan is no trial.
+MEASURED, COMPILED, MODELLED = "measured", "compiled", "modelled"
 
 
 @dataclass
 class Tables:
     """Everything that figures and reports show. `trials` and `conditions` are of measured trials, `compiled` the rest.
+
+    `modelled` are the compiled plans under each allocation mode, by replay.
 
     `labels` maps condition ids to names; `primary` are the settings of the factor whose levels are compared.
     """
@@ -41,6 +43,7 @@ class Tables:
     plan_differences: pd.DataFrame
     capacity: pd.DataFrame
     timelines: pd.DataFrame
+    modelled: pd.DataFrame
     labels: dict[str, str]
     primary: tuple[str, ...]
 
@@ -78,6 +81,7 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         plan_differences=plans.differences_table(planned, journals),
         capacity=plans.capacity_table(planned, journals),
         timelines=plans.timelines_table(planned, journals, labels),
+        modelled=modelled.modelled_table(planned, journals, labels),
         labels=labels,
         primary=primary,
     )
@@ -125,7 +129,7 @@ ALWAYS_WRITTEN = (
     "conditions", "pairs", "common_cells", "outcomes", "warnings", "match", "certificate", "progress", "superseded",
     "bad_lines",
 )  # fmt: skip
-WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity")
+WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity", "modelled")
 
 
 def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:

@@ -301,7 +301,9 @@ class Plan:
     `predicted_step_seconds` is a roofline over the chip's data sheet, never a measurement; `predicted_bound` says which
     side of it binds. `live_bytes` is the timeline over the module's schedule, at most 200 points. `bridge` says what
     lowered the step; `target` and `compiler` what it was compiled for and by; `module_hash` is the hash of the
-    canonical HLO text; `cached` says that the plan was compiled earlier, in `compile_seconds`.
+    canonical HLO text; `cached` says that the plan was compiled earlier, in `compile_seconds`. `argument_buffers` and
+    `output_buffers` are bytes by element type of the lowered module's arguments and results, one by one;
+    `aliased_outputs` are the numbers of the results that reuse an argument.
     """
 
     argument_bytes: int | None = None
@@ -330,6 +332,9 @@ class Plan:
     module_hash: str = ""
     compile_seconds: float | None = None
     cached: bool = False
+    argument_buffers: list[int] | None = None
+    output_buffers: list[int] | None = None
+    aliased_outputs: list[int] | None = None
 
 
 @dataclass

@@ -16,7 +16,7 @@ from typing import Any
 from runners.lines import RecordError, decode_line, encode_line
 
 #: Raised when what is stored, or how it is counted, changes.
-FORMAT = 1
+FORMAT = 2
 
 
 def folder() -> Path:

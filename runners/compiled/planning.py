@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runners import lines
-from runners.compiled import buffers, cache, flops, plan, targets, xla
+from runners.compiled import boundary, buffers, cache, flops, plan, targets, xla
 from runners.records import ChipSpec, Plan
 
 
@@ -46,6 +46,7 @@ def _compiled(module: xla.Module, chip: ChipSpec | None) -> dict[str, Any]:
     made = plan.from_compiler(compiled.memory, compiled.costs, xla.lowered_costs(module))
     with module.context:
         made.matrix_flops = flops.matrix_flops(module.stablehlo)
+        made.argument_buffers, made.output_buffers, made.aliased_outputs = boundary.buffers(module.stablehlo)
     made.compile_seconds = compiled.seconds
     dump = os.environ.get(targets.DUMP_VARIABLE)
     if dump is not None:
