@@ -41,7 +41,7 @@ def _measured(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _modelled(evidence: Evidence, trials: pd.DataFrame) -> Finding:
-    """Both pools replayed over what TensorFlow's growing pool was measured on, and how well the replay agrees with it."""
+    """Both pools replayed over what TensorFlow's growing pool was measured on, and how often the replay agrees."""
     workloads = {label: workload(evidence.journals.conditions[one]) for label, one in trials["condition_id"].items()}
     limits = {label: one.shape["capacity_mib"] * 2**20 for label, one in workloads.items()}
     growing, reserved = (
@@ -55,9 +55,7 @@ def _modelled(evidence: Evidence, trials: pd.DataFrame) -> Finding:
         f"{reserved.sum()} (as JAX ≥ 0.12 fills it: {upper}); TensorFlow's growing pool, measured on this CPU, served "
         f"{measured.sum()}, and ended as the replay says in {agrees}"
     )
-    return Finding(
-        Kind.MODELLED, _verdict(growing, reserved), "the replay of BFC", text, ORDER
-    )
+    return Finding(Kind.MODELLED, _verdict(growing, reserved), "the replay of BFC", text, ORDER)
 
 
 def workload(settings: dict[str, Any]) -> WorkloadSpec:
@@ -68,7 +66,11 @@ def workload(settings: dict[str, Any]) -> WorkloadSpec:
         if key.startswith(SHAPE) and value is not None
     }
     return WorkloadSpec(
-        settings["workload"], settings["workload.size"], settings["workload.batch_size"], settings["workload.dtype"], shape
+        settings["workload"],
+        settings["workload.size"],
+        settings["workload.batch_size"],
+        settings["workload.dtype"],
+        shape,
     )
 
 
@@ -94,8 +96,8 @@ def _verdict(growing: pd.Series, reserved: pd.Series) -> Verdict:
 MORE_FRAGMENTS = Claim(
     name="P5",
     statement="Without preallocation memory fragments more, so that programs near the capacity run out of it.",
-    question="Of blocks of mixed sizes that come and go near a limit, does a pool that grows serve fewer loads than one "
-    "region taken at the start?",
+    question="Of blocks of mixed sizes that come and go near a limit, does a pool that grows serve fewer loads than "
+    "one region taken at the start?",
     metric="loads (share of the limit × seeded order of requests) that are served to the end",
     margin="none: loads are counted",
     test="supported: the reserved pool serves loads that the growing one does not, and not the other way round; "

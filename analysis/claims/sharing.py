@@ -88,8 +88,8 @@ LETS_SHARE = _make(
     name="P3",
     statement="Without preallocation JAX lets other processes and frameworks share the GPU.",
     question="Do a JAX process and another one both finish on one GPU, with growth and with a reserved pool?",
-    test="supported: with growth every tenant ends ok in every block, with a reserved pool not; modelled: more processes "
-    "fit with growth, and at least two; else refuted",
+    test="supported: with growth every tenant ends ok in every block, with a reserved pool not; modelled: more "
+    "processes fit with growth, and at least two; else refuted",
     documented="JAX's guide to GPU memory names both levers, no preallocation and a lower fraction",
     judge=_lets_share,
 )

@@ -82,9 +82,7 @@ def test_donated_state_is_no_evidence_of_on_demand_cost(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("traces", "verdict"), [(20, Verdict.SUPPORTED), (2, Verdict.REFUTED)])
 def test_static_shapes_by_the_count_of_traces(tmp_path: Path, traces: int, verdict: Verdict) -> None:
-    settings = factory.condition(
-        workload="dynamic_shapes", workload__shape__shapes=20, workload__tracing="each_shape"
-    )
+    settings = factory.condition(workload="dynamic_shapes", workload__shape__shapes=20, workload__tracing="each_shape")
     record = factory.trial(settings)
     record = factory.changed(record, counts=dataclasses.replace(record.report.counts, traces=traces))
     found = answer_of("T3", record, folder=tmp_path / "s")
@@ -166,13 +164,14 @@ def test_a_measurement_outranks_the_model_and_equals_that_differ_depend() -> Non
     assert Answer(claim, ()).verdict is Verdict.NOT_TESTABLE
 
 
+@pytest.mark.usefixtures("svg_only")
 def test_a_folder_of_themes_is_analysed_theme_by_theme_and_ends_in_the_claims(
-    tmp_path: Path, svg_only: None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = tmp_path / "both"
     for theme in ("one", "two"):
         conditions = [factory.condition(name) for name in ("jax", "tf")]
-        factory.study(both / theme, conditions, lambda number, block: 0.01 + number * 0.001, name=theme)
+        factory.study(both / theme, conditions, lambda number, _: 0.01 + number * 0.001, name=theme)
     assert analysis.main([str(both)]) == 0
     assert (both / "one" / "report.html").exists() and (both / "two" / "report.html").exists()
     with (both / "tables" / "claims.csv").open(encoding="utf-8") as file:
@@ -187,7 +186,8 @@ def test_a_folder_of_themes_is_analysed_theme_by_theme_and_ends_in_the_claims(
 
 def test_the_page_escapes_what_it_is_given(tmp_path: Path) -> None:
     theme = "<script>alert(1)</script>"
-    folder = factory.study(tmp_path / "both" / theme.replace("/", "-"), [factory.condition()], lambda *_: 0.01, blocks=1)
+    place = tmp_path / "both" / theme.replace("/", "-")
+    folder = factory.study(place, [factory.condition()], lambda *_: 0.01, blocks=1)
     (folder / "report.html").write_text("x", encoding="utf-8")
     assert analysis.main(["claims", str(folder.parent), "--quiet"]) == 0
     assert "<script>" not in (folder.parent / "claims.html").read_text(encoding="utf-8")
