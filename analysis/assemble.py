@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.columns import COLUMNS, HIDDEN, column_of
-from analysis.factors import differing
+from analysis.factors import ALONE, differing
+from analysis.frames import is_mixed
 from runners.records import OutcomeKind, SessionRecord
 
 
@@ -17,6 +18,7 @@ def choose_attempts(table: pd.DataFrame) -> np.ndarray:
 
     A retry that ended ok replaces the failures before it; a trial that is done is not undone by a later failure. A
     second ok comes about where a whole group was run again under other versions, and then belongs to that group.
+    Tenants are chosen together: the latest run of their company in which all ended ok, else the latest complete one.
     """
     key = ["_folder", "trial_id"]
     chosen = np.ones(len(table), dtype=bool)
@@ -25,14 +27,32 @@ def choose_attempts(table: pd.DataFrame) -> np.ndarray:
         good = attempts.index[attempts["outcome"] == OutcomeKind.OK.value]
         best = good[-1] if len(good) else attempts.index[-1]
         chosen[attempts.index[attempts.index != best]] = False
+    for _, attempts in table[table["_tenancy"].notna()].groupby(["_folder", "_tenancy"], sort=False):
+        if is_mixed(attempts["session_id"]):
+            chosen[attempts.index] = attempts["session_id"] == _best_run(attempts)
     return chosen
+
+
+def _best_run(attempts: pd.DataFrame) -> str:
+    """The session whose run of a company counts; a session runs a company once."""
+    runs = attempts.groupby("session_id", sort=False).agg(
+        ok=("outcome", lambda outcomes: (outcomes == OutcomeKind.OK.value).all()),
+        records=("trial_id", "nunique"),
+        tenants=("_tenants", "max"),
+        started=("_started", "max"),
+    )
+    complete = runs["records"] == runs["tenants"]
+    ranked = runs.assign(whole=complete & runs["ok"], complete=complete)
+    return str(ranked.sort_values(["whole", "complete", "started"], kind="stable").index[-1])
 
 
 def designed_conditions(sessions: list[SessionRecord]) -> dict[str, dict[str, Any]]:
     """Condition id → settings of every condition that a design names with its settings, run or not."""
     entries = (entry for session in sessions for entry in session.design.get("conditions") or [])
     named = [entry for entry in entries if isinstance(entry, dict)]
-    return {str(e["condition_id"]): {"replicate": e.get("replicate"), **(e.get("settings") or {})} for e in named}
+    return {
+        str(e["condition_id"]): {"replicate": e.get("replicate"), **ALONE, **(e.get("settings") or {})} for e in named
+    }
 
 
 def join_replicates(conditions: dict[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:

@@ -28,7 +28,7 @@ from analysis.certificate_tests import (
     compare_values,
     verdict,
 )
-from analysis.factors import places
+from analysis.factors import places, without_company
 from analysis.frames import records
 from analysis.load import Journals
 from analysis.matching import tolerance
@@ -52,7 +52,8 @@ def certificate_table(measured: pd.DataFrame, planned: pd.DataFrame, journals: J
 
 def _certify_measured(measured: pd.DataFrame, journals: Journals, lines: dict[Work, Line]) -> None:
     facts = dict(zip(measured.index, _facts(measured), strict=True))
-    conditions = {name: journals.conditions[name] for name in measured["condition_id"].unique()}
+    # company changes how long work takes, not what it is
+    conditions = {name: without_company(journals.conditions[name]) for name in measured["condition_id"].unique()}
     sample = {one["condition_id"]: one for one in facts.values()}
     for pair in find_pairs(measured, places(conditions, plans.FRAMEWORK)):
         known = sample[pair.first.condition or pair.second.condition]

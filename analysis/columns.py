@@ -148,6 +148,15 @@ ADDED = (
     Column("bytes_asked", "Int64", "B", "bytes that an oom asked for", "no oom, or its text does not say"),
     Column("bytes_available", "Int64", "B", "bytes that there were", "no oom, or its text does not say"),
     Column("loss_finite", "boolean", "", "whether all recorded losses are finite", "no loss was recorded"),
+    Column("colocation", "str", "", "solo, or the frameworks that shared the device at the same time", _NEVER),
+    Column("colocation_tenant", "Int64", "", "number of this one among them, from 1", "the trial is solo"),
+    Column(
+        "overlapped_windows",
+        "Int64",
+        "",
+        "measured windows during which all the others were stepping too",
+        "the trial is solo, or ended before them",
+    ),
 )
 
 COLUMNS = CONTRACT + ADDED
@@ -157,6 +166,8 @@ HIDDEN = (
     Column("_folder", "Int64", "", "number of the folder", ""),
     Column("_started", "str", "", "started_utc", ""),
     Column("_replicate", "Int64", "", "which of the equal conditions that a sweep named", ""),
+    Column("_tenancy", "str", "", "what the tenants of one block share", ""),
+    Column("_tenants", "Int64", "", "how many they are", ""),
 )
 
 NAMES = tuple(column.name for column in COLUMNS)
@@ -172,6 +183,8 @@ SETTING_COLUMNS = {
     "workload.batch_size": "batch_size",
     "workload.dtype": "dtype",
     "evidence": "evidence",
+    "colocation": "colocation",
+    "colocation.tenant": "colocation_tenant",
 }
 
 

@@ -12,15 +12,23 @@ from runners.records import SessionRecord
 
 Settings = Mapping[str, Any]
 
+#: What the settings of co-location are where there is none, and where a study knew nothing of it.
+ALONE = {"colocation": "solo", "colocation.tenant": None, "colocation.stagger_seconds": None}
+
 
 @dataclass(frozen=True)
 class Place:
-    """Where a condition stands: `level` and `cell` identify (they are JSON of the settings), the labels are read."""
+    """Where a condition stands: `level` and `cell` identify (they are JSON of the settings), the labels are read.
+
+    `tenant`: it shares its device. `company` names with whom, where the levels differ in that; else it is empty.
+    """
 
     level: str
     cell: str
     level_label: str
     cell_label: str
+    tenant: bool = False
+    company: str = ""
 
 
 def primary_settings(sessions: list[SessionRecord], conditions: Mapping[str, Settings]) -> tuple[str, ...]:
@@ -70,7 +78,19 @@ def _place(settings: Settings, shown: list[str], primary: tuple[str, ...]) -> Pl
         cell=json.dumps(cell, sort_keys=True, default=str),
         level_label=labels.level_label(settings, primary),
         cell_label=labels.cell_label(settings, shown, primary),
+        tenant=is_tenant(settings),
+        company=str(settings["colocation"]) if is_tenant(settings) and "colocation" in primary else "",
     )
+
+
+def is_tenant(settings: Settings) -> bool:
+    """Whether the condition shares its device with others."""
+    return settings.get("colocation.tenant") is not None
+
+
+def without_company(settings: Settings) -> dict[str, Any]:
+    """The settings as if the trial had its device to itself: what it does is the same."""
+    return {**settings, **ALONE}
 
 
 def differing(conditions: Mapping[str, Settings]) -> list[str]:

@@ -14,6 +14,7 @@ import pandas as pd
 from analysis.allocators.tenants import Chip
 from analysis.allocators.traces import PlannedBuffers
 from analysis.columns import COLUMNS, HIDDEN, SETTING_COLUMNS, Column
+from analysis.factors import ALONE
 from analysis.rows import Row, trial_row
 from runners.lines import RecordError, decode_line, session_from_dict
 from runners.records import SessionRecord
@@ -184,7 +185,7 @@ def clean_line(raw: bytes) -> tuple[bytes, str]:
 def _whole_settings(row: Row) -> dict[str, Any]:
     """The flat settings, completed by what the record itself says; framework and compile are always the record's."""
     said = {setting: row.values[column] for setting, column in SETTING_COLUMNS.items()}
-    return {**said, **row.settings, "framework": said["framework"], "compile": said["compile"]}
+    return {**ALONE, **said, **row.settings, "framework": said["framework"], "compile": said["compile"]}
 
 
 def _typed(rows: list[dict[str, Any]], column: Column) -> Any:

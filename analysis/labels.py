@@ -23,6 +23,7 @@ SELF_EXPLAINING = (
     "workload.dtype",
     "workload.size",
     "evidence",
+    "colocation",
 )
 
 SEPARATOR = " · "

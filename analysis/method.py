@@ -23,6 +23,7 @@ def paragraphs(journals: Journals, tables: Tables) -> list[tuple[str, str]]:
     return [
         ("Design", _design(journals, tables)),
         *(measured if len(tables.trials) else []),
+        *([("Sharing", _sharing(tables))] if len(tables.tenants) else []),
         *([("Compiled evidence", _compiled(tables.compiled))] if len(tables.compiled) else []),
         ("Failures and exclusions", exclusions(journals, tables)),
         ("Compute spent", compute(journals)),
@@ -80,6 +81,19 @@ def _memory() -> str:
         "Host memory is the highest resident size of the trial's process less its baseline, read after the import and "
         "before the workload. Live bytes, pool bytes and the driver's count are kept apart, and a counter that this "
         "machine does not have is missing, never zero. Memory of a condition is the median over its launches."
+    )
+
+
+def _sharing(tables: Tables) -> str:
+    whole = int((tables.colocation["ok_count"] == tables.colocation["tenants_count"]).sum())
+    share = tables.tenants["overlap_share_ratio"].dropna() * 100
+    return (
+        f"Companies of {words.listed(tables.tenants['colocation'].unique())} shared the device: their trials opened it "
+        "once each had imported its framework, began their windows together, and went on stepping until the last had "
+        "measured. A tenant's slow-down is its step time over that of the same condition alone in the same block; the "
+        f"effect is the geometric mean over blocks with a {1 - ALPHA:.0%} t interval. In {whole} of "
+        f"{words.count(len(tables.colocation), 'run')} every tenant ended ok, and only these count; {_range(share)} % "
+        "of a tenant's windows had the company of all others from end to end."
     )
 
 

@@ -26,6 +26,7 @@ class Side:
     level: str
     label: str
     condition: str = ""
+    tenant: bool = False
     usable: dict[Block, list[int]] = field(default_factory=dict)
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -57,16 +58,22 @@ class Pair:
 def find_pairs(trials: pd.DataFrame, places: dict[str, Place]) -> list[Pair]:
     """Every pair of levels in every cell where at least one of them was tried; trials of equal provenance only.
 
-    A cell that one side lacks yields a pair without common blocks: the gap is shown, not averaged away.
+    A cell that one side lacks yields a pair without common blocks: the gap is shown, not averaged away. Tenants differ
+    from solo trials in a setting, so that neither stands in for the other; the tenants of one company are not compared
+    with each other, nor with what no company has.
     """
     sides = _sides(trials, places)
     levels = {place.level: place.level_label for place in places.values()}
+    companies = {place.level: place.company for place in places.values()}
+    alone = {place.level for place in places.values() if not place.tenant}
     pairs = []
     cell_labels: dict[str, str] = {}
     for place in places.values():
         cell_labels.setdefault(place.cell, place.cell_label)
     for (provenance, key), cell in sides.items():
         for one, other in _combinations(list(levels), cell):
+            if not _is_meant(one, other, cell, companies, alone):
+                continue
             first, second = (cell.get(level) or Side(level, levels[level]) for level in (one, other))
             blocks = [block for block in first.usable if block in second.usable]
             common = [(first.usable[block], second.usable[block]) for block in blocks]
@@ -81,6 +88,17 @@ def _combinations(levels: list[str], present: dict[str, Side]) -> Iterator[tuple
     return (pair for pair in itertools.combinations(levels, 2) if pair[0] in present or pair[1] in present)
 
 
+def _is_meant(one: str, other: str, cell: dict[str, Side], companies: dict[str, str], alone: set[str]) -> bool:
+    """Whether two levels are to be compared in a cell that has one of them, or both.
+
+    The design crosses a tenant's company with no framework: where the other level is missing, that is no gap.
+    """
+    if one in cell and other in cell:
+        return not companies[one] or companies[one] != companies[other]
+    missing, present = (other, cell[one]) if one in cell else (one, cell[other])
+    return missing in alone and not present.tenant
+
+
 def _sides(trials: pd.DataFrame, places: dict[str, Place]) -> dict[tuple[str, str], dict[str, Side]]:
     """(provenance, cell) → level → side."""
     found: dict[tuple[str, str], dict[str, Side]] = {}
@@ -88,7 +106,7 @@ def _sides(trials: pd.DataFrame, places: dict[str, Place]) -> dict[tuple[str, st
     for label, provenance, condition, *block, outcome, value in trials[columns].itertuples(name=None):
         place = places[condition]
         cell = found.setdefault((provenance, place.cell), {})
-        side = cell.setdefault(place.level, Side(place.level, place.level_label, condition))
+        side = cell.setdefault(place.level, Side(place.level, place.level_label, condition, place.tenant))
         side.outcomes[outcome] += 1
         if outcome == OutcomeKind.OK and value == value:
             side.usable.setdefault((int(block[0]), int(block[1]), int(block[2])), []).append(label)

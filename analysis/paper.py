@@ -89,7 +89,11 @@ def content(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict
             "tables": [_plain(table) for table in shown if table.name == COMPILED],
             "figures": [_figure(drawing) for drawing in drawings if drawing.svg and drawing.evidence == COMPILED],
         },
-        "not_drawn": [f"{one.question} {one.skipped}." for one in drawings if not one.svg and one.evidence == MEASURED],
+        "not_drawn": [
+            f"{one.question} {one.skipped}."
+            for one in drawings
+            if not one.svg and one.evidence == MEASURED and not one.section
+        ],
         "machines": [[name, [[key, _fact(value)] for key, value in facts]] for name, facts in machines(journals)],
         "commands": commands(journals),
     }

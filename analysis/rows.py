@@ -21,6 +21,9 @@ from runners.records import SCHEMA_VERSION, OutcomeKind
 #: The package whose version counts as the framework's.
 VERSION_KEYS = {"jax": "jax", "tf": "tensorflow"}
 
+#: The `colocation` of a trial that has its device to itself.
+SOLO = "solo"
+
 _OUTCOMES = frozenset(kind.value for kind in OutcomeKind)
 _INT64_MAX = 2**63 - 1
 
@@ -108,6 +111,17 @@ def _asked(spec: dict[str, Any]) -> dict[str, Any]:
         "workload": _text(workload["name"]),
         "batch_size": _integer(workload["batch_size"]),
         "dtype": _text(workload["dtype"]),
+        **_shared(spec.get("tenancy") or {}),
+    }
+
+
+def _shared(tenancy: dict[str, Any]) -> dict[str, Any]:
+    """Whom the trial shared its device with; records from before there was co-location are of solo trials."""
+    return {
+        "colocation": _text(tenancy.get("colocation")) or SOLO,
+        "colocation_tenant": _integer(tenancy.get("tenant")),
+        "_tenancy": _text(tenancy.get("group_id")),
+        "_tenants": _integer(tenancy.get("tenants")),
     }
 
 
@@ -249,6 +263,7 @@ def _counted(report: dict[str, Any], losses: list[float]) -> dict[str, Any]:
         "loss_finite": all(map(math.isfinite, losses)) if losses else None,
         "minor_faults_per_step": _per_step(counters, ("minor_faults",), steps),
         "system_seconds_per_step": _per_step(counters, ("system_seconds", "system_cpu_seconds"), steps),
+        "overlapped_windows": _integer(counters.get("overlapped_windows")),
         "warnings": "; ".join(map(str, report["warnings"])) or None,
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import certificate, conditions, diagnostics, matching, modelled, pairs, plans, progress
+from analysis import certificate, colocation, conditions, diagnostics, matching, modelled, pairs, plans, progress
 from analysis.columns import HIDDEN
 from analysis.factors import places, primary_settings, telling
 from analysis.labels import condition_labels
@@ -44,6 +44,8 @@ class Tables:
     capacity: pd.DataFrame
     timelines: pd.DataFrame
     modelled: pd.DataFrame
+    colocation: pd.DataFrame
+    tenants: pd.DataFrame
     labels: dict[str, str]
     primary: tuple[str, ...]
 
@@ -65,6 +67,7 @@ def build_tables(journals: Journals, margin: float) -> Tables:
     compared = pairs.pairs_table(found, measured, journals.evidence, margin)
     matched = matching.match_table(found, measured, journals.evidence, primary)
     compared = pairs.with_sentences(compared.join(matched[["match", "match_reason"]]))
+    companies, tenants = colocation.colocation_tables(measured, journals, labels)
     return Tables(
         trials=measured,
         conditions=conditions.conditions_table(measured, journals.superseded, labels, list(journals.swept.values())),
@@ -82,6 +85,8 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         capacity=plans.capacity_table(planned, journals),
         timelines=plans.timelines_table(planned, journals, labels),
         modelled=modelled.modelled_table(planned, journals, labels),
+        colocation=companies,
+        tenants=tenants,
         labels=labels,
         primary=primary,
     )
@@ -129,7 +134,7 @@ ALWAYS_WRITTEN = (
     "conditions", "pairs", "common_cells", "outcomes", "warnings", "match", "certificate", "progress", "superseded",
     "bad_lines",
 )  # fmt: skip
-WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity", "modelled")
+WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity", "modelled", "colocation", "tenants")
 
 
 def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:

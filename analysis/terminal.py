@@ -36,6 +36,9 @@ def show(analysis: Analysis, console: Console | None = None) -> None:
     for line in summary(journals, tables, done, planned):
         console.print(escape(line))
     _say_pairs(console, records(tables.pairs))
+    for line in tables.tenants["sentence"].head(MOST_LINES):
+        console.print(Text(f"• {line}"))
+    _say_rest(console, len(tables.tenants), MOST_LINES, "tenants")
     if len(tables.warnings):
         number = words.count(len(tables.warnings), "warning")
         console.print(f"{number} about conditions: see the report or tables/warnings.csv.")

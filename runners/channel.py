@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import select
 import time
 import traceback
 from typing import Any, NoReturn
 
 from runners import lines
 from runners.faults import TrialFault
-from runners.records import Phase, Plan, TrialReport, TrialSpec
+from runners.records import Barrier, Phase, Plan, TrialReport, TrialSpec
 
 #: Longest error text and traceback in a `failed` event, in characters: an OOM text can hold a whole allocator dump.
 TEXT_LIMIT = 4000
@@ -48,9 +49,28 @@ class Channel:
     def turn(self) -> None:
         """Ask for the processor and block until the parent grants it."""
         self._send({"event": "turn"})
+        self._await_go()
+
+    def meet(self, barrier: Barrier) -> None:
+        """Wait at a barrier until the parent lets all tenants go on."""
+        self.arrive(barrier)
+        self._await_go()
+
+    def arrive(self, barrier: Barrier) -> None:
+        """Say that the barrier is reached, without waiting there: `released` tells when the others have come."""
+        self._send({"event": "ready", "barrier": barrier.value, "at_seconds": time.monotonic()})
+
+    def released(self) -> bool:
+        """Whether the parent has answered the last `arrive`; a True takes the answer. Never blocks on a living one."""
+        if not select.select([self._control_fd], [], [], 0)[0]:
+            return False
+        self._await_go()
+        return True
+
+    def _await_go(self) -> None:
         answer = self._read_line()
         if answer != "go":
-            raise RuntimeError(f"the parent answered {answer!r} to a turn; only 'go' is known")
+            raise RuntimeError(f"the parent answered {answer!r} to a wait; only 'go' is known")
 
     def report(self, report: TrialReport) -> None:
         """Send all that was measured so far; a later report replaces an earlier one."""

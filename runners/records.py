@@ -58,6 +58,19 @@ class Phase(StrEnum):
     TEARDOWN = "teardown"
 
 
+class Barrier(StrEnum):
+    """Where the tenants of a co-location wait for each other, in order.
+
+    `device`: before the backend is created, and so before the first allocation on the device. `windows`: before the
+    first measured window. `end`: after the last one; who waits there goes on stepping, so that the others' windows have
+    company.
+    """
+
+    DEVICE = "device"
+    WINDOWS = "windows"
+    END = "end"
+
+
 # What is asked ---------------------------------------------------------------------------------------------------
 
 
@@ -161,8 +174,27 @@ class ProtocolSpec:
 
 
 @dataclass(frozen=True)
+class Tenancy:
+    """The place of a trial among trials that share a device at the same time.
+
+    `colocation` names all of them ("jax+tf", "4*jax"), `tenant` counts them from 1 to `tenants`. `group_id` is shared
+    by the tenants of one block and by no other trial. Tenants open the device together, or, where `stagger_seconds` is
+    above 0, one after another, at least so far apart.
+    """
+
+    colocation: str
+    tenant: int
+    tenants: int
+    group_id: str
+    stagger_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class TrialSpec:
-    """One process run of one condition. `settings` is the flat condition (dotted name → value) for the table."""
+    """One process run of one condition. `settings` is the flat condition (dotted name → value) for the table.
+
+    `tenancy` is None for a trial that has the device to itself.
+    """
 
     trial_id: str
     condition_id: str
@@ -177,6 +209,7 @@ class TrialSpec:
     protocol: ProtocolSpec
     settings: dict[str, Scalar] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
+    tenancy: Tenancy | None = None
 
 
 # What comes back -------------------------------------------------------------------------------------------------
@@ -200,6 +233,8 @@ class Timings:
     trace until the first step's results exist, and is comparable across frameworks. `window_start_seconds` are clock
     readings, comparable between processes of one machine only. `retrace_seconds` has one entry for each batch of a
     workload whose batches change shape: what a step took the first time a batch came round, less the second time.
+    `phase_start_seconds` also holds `done`, and of a tenant `ready_device`, `ready_windows` and `ready_end`: when it
+    began to wait for the others.
     """
 
     phase_start_seconds: dict[str, float] = field(default_factory=dict)
@@ -266,7 +301,9 @@ class Match:
 class TrialReport:
     """All that the child measured so far; sent again after every phase, so that a crash keeps what was finished.
 
-    `counters` are differences over the measured windows (minor and major faults, context switches, CPU seconds …).
+    `counters` are differences over the measured windows (minor and major faults, context switches, CPU seconds …); of a
+    tenant also `company_windows`, those that it went on for the others' sake, and `overlapped_windows`, those measured
+    while all the others were stepping too.
     `memory` is keyed by quantity: host_baseline, host_peak, device_live_peak, device_pool_peak, process_peak.
     """
 

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from runners import contract, frameworks, protocol, workloads
+from runners import company, contract, frameworks, protocol, workloads
 from runners.channel import Channel
 from runners.compiled.trial import run_compiled
 from runners.faults import TrialFault
 from runners.frameworks.base import Program, Tree, uncompiled
 from runners.probes import allocation, host, malloc, nvml
-from runners.records import Evidence, Phase, Quantity, TrialReport, TrialSpec, WorkloadSpec
+from runners.records import Barrier, Evidence, Phase, Quantity, TrialReport, TrialSpec, WorkloadSpec
 from runners.steady import STEADY, steady_memory
 from runners.stepper import Stepper
 from runners.work import require_real_work
@@ -97,9 +97,12 @@ class Trial:
     def place(self) -> None:
         """Create the backend, make the inputs in NumPy, and put them on the device one by one.
 
+        A tenant waits for the others first, as a backend may reserve its memory when it is created.
         Each NumPy original is made just before it is placed and dropped just after; the high-water mark is reset in the
         end, so the host peak holds the placed inputs and never the originals.
         """
+        if self.spec.tenancy is not None:
+            self.channel.meet(Barrier.DEVICE)
         self._begin(Phase.PLACE)
         workload, report = self.spec.workload, self.report
         began = time.monotonic()
@@ -205,12 +208,20 @@ class Trial:
         return self.page.traces(self.spec.workload, self.spec.framework) if self.page.COMPILED else 0
 
     def measure(self) -> None:
-        """The windows (the phase begins with the first granted turn), then the last loss."""
+        """The windows (the phase begins with the first granted turn), then the last loss.
+
+        Tenants begin their windows together, and step on until the last of them is done.
+        """
         self.channel.report(self.report)
+        if self.spec.tenancy is not None:
+            self.channel.phase(Phase.WAIT)
+            self.channel.meet(Barrier.WINDOWS)
         protocol.measure(self._stepper, self.spec.protocol, self.channel, self.report)
         self.report.match.loss_last = self._stepper.loss()
         if not math.isfinite(self.report.match.loss_last):
             self.report.warnings.append(f"the last loss is {self.report.match.loss_last}")
+        if self.spec.tenancy is not None:
+            company.keep(self._stepper, self.channel, self.report)
 
     def tear_down(self) -> None:
         """Read the peaks while everything is still there, then drop it all."""

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from runners.records import ChipSpec, DeviceSpec, Evidence, FrameworkSpec, Phase, ProtocolSpec, Scalar, WorkloadSpec
-from study import chips
+from study import chips, colocation
 from study.errors import RequestError
 from study.evidence import resolve
 from study.schema import GROUPS, Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
@@ -42,7 +43,8 @@ class Condition:
     """One level of each factor, checked and resolved.
 
     `settings` is the flat form (dotted name → value) that makes up `condition_id` and the columns of the table.
-    `replicate` tells apart conditions that a sweep named more than once.
+    `replicate` tells apart conditions that a sweep named more than once. `tenant` is its number, from 1, among
+    `tenants` trials that share the device; None for one that has the device to itself.
     """
 
     settings: dict[str, Scalar]
@@ -56,11 +58,25 @@ class Condition:
     start: str
     evidence: EvidenceRequest
     replicate: int = 0
+    tenant: int | None = None
+    tenants: int = 1
+    stagger_seconds: float = 0.0
 
     @property
     def condition_id(self) -> str:
-        """16 hexadecimal digits over all settings and the replicate number."""
-        return digest({"settings": self.settings, "replicate": self.replicate})
+        """16 hexadecimal digits over all settings and the replicate number.
+
+        A solo condition is hashed without the settings of co-location, so that its id is that of a study without them.
+        """
+        solo = self.tenant is None
+        settings = colocation.without(self.settings, *colocation.SETTINGS) if solo else self.settings
+        return digest({"settings": settings, "replicate": self.replicate})
+
+    @property
+    def tenancy_key(self) -> str:
+        """Equal for the tenants of one co-location, and for no others."""
+        settings = colocation.without(self.settings, *colocation.OF_ONE_TENANT)
+        return digest({"settings": settings, "replicate": self.replicate})
 
 
 @dataclass(frozen=True)
@@ -93,8 +109,11 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def condition_from(config: DictConfig) -> Condition:
-    """The condition that a composed configuration asks for. Raises `RequestError` for impossible values."""
+def condition_from(config: DictConfig, company: Sequence[str] = (), tenant: int | None = None) -> Condition:
+    """The condition that a composed configuration asks for. Raises `RequestError` for impossible values.
+
+    `company` are the framework levels of a co-location, of which this condition is number `tenant`, from 1; none: solo.
+    """
     settings = _typed(config)
     allocation = _allocation(settings.allocation)
     workload = _workload(settings.workload)
@@ -114,8 +133,11 @@ def condition_from(config: DictConfig) -> Condition:
         blocks=_blocks(settings.protocol),
         start=_start(settings.protocol.start, device.kind, resolve(settings.evidence, device)),
         evidence=settings.evidence,
+        tenant=tenant,
+        tenants=max(1, len(company)),
+        stagger_seconds=colocation.stagger(settings.colocation_stagger_seconds) if company else 0.0,
     )
-    return replace(condition, settings=_flat(condition))
+    return replace(condition, settings={**_flat(condition), **_shared(condition, company)})
 
 
 def options_from(config: DictConfig) -> StudyOptions:
@@ -137,7 +159,8 @@ def options_from(config: DictConfig) -> StudyOptions:
 def _typed(config: DictConfig) -> Settings:
     sections = {name: OmegaConf.to_object(config[name]) for name in GROUPS}
     study: Any = OmegaConf.to_object(config.study)
-    return Settings(**sections, study=study, evidence=config.evidence)  # type: ignore[arg-type]
+    plain = {name: config[name] for name in ("evidence", "colocation", "colocation_stagger_seconds")}
+    return Settings(**sections, study=study, **plain)  # type: ignore[arg-type]
 
 
 def _require(fine: bool, key: str, value: Any, wanted: str) -> None:
@@ -347,3 +370,12 @@ def _flat(condition: Condition) -> dict[str, Scalar]:
     for key in ("windows", "window_seconds", "match_steps", "interleave"):
         flat[f"protocol.{key}"] = getattr(protocol, key)
     return flat
+
+
+def _shared(condition: Condition, company: Sequence[str]) -> dict[str, Scalar]:
+    """The settings of co-location; null where they have no meaning."""
+    return {
+        colocation.COLOCATION: colocation.canonical(company) if company else colocation.SOLO,
+        colocation.TENANT: condition.tenant,
+        colocation.STAGGER: condition.stagger_seconds or None,
+    }

@@ -2,7 +2,8 @@
 
 A randomised complete block design: every condition once per block, shuffled inside the block by the study's seed.
 Conditions that differ only in the primary factor form a group, because they are compared with each other; where the
-protocol interleaves, a group's trials are alive together and take turns.
+protocol interleaves, a group's trials are alive together and take turns. The tenants of a co-location form a group that
+works at the same time.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from runners.records import AllocationSpec, Evidence, Outcome, OutcomeKind, Phase, ProtocolSpec, Scalar, TrialSpec
-from study import chips, devices
+from study import chips, colocation, companies, devices
 from study.config import Condition, digest
 from study.errors import RequestError
 from study.evidence import absence, resolve
@@ -60,8 +62,14 @@ class Design:
         }
 
     def groups(self) -> list[list[Condition]]:
-        """The conditions that are launched, grouped by what they are compared with."""
-        return _groups([one for one in self.conditions if one.condition_id not in self.unlaunched], self.primary)
+        """The conditions that are launched, grouped by what they are compared with, or share the device with."""
+        launched = [one for one in self.conditions if one.condition_id not in self.unlaunched]
+        solo = [one for one in launched if one.tenant is None]
+        return [*_groups(solo, self.primary), *companies.together(launched)]
+
+    def slow_downs(self) -> list[tuple[Condition, Condition]]:
+        """Every tenant with the solo condition that it is compared with, where the design has that."""
+        return companies.slow_downs([one for one in self.conditions if one.condition_id not in self.unlaunched])
 
     def block(self, block: int) -> list[list[TrialSpec]]:
         """The trials to launch in one block, in their shuffled order, as groups that run together.
@@ -116,7 +124,9 @@ def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | No
         blocks=blocks if fixed else max(one.least for one in asked),
         most_blocks=blocks if fixed else max(one.most for one in asked),
         half_width=None if fixed or not half_widths else min(half_widths),
-        unlaunched={one.condition_id: outcome for one in numbered if (outcome := without_launch(one)) is not None},
+        unlaunched=companies.whole_or_not(
+            numbered, {one.condition_id: outcome for one in numbered if (outcome := without_launch(one)) is not None}
+        ),
         **rest,
     )
 
@@ -145,6 +155,7 @@ def trial(condition: Condition, block: int, order: int, seed: int, with_entry: b
         workload=condition.workload,
         protocol=_protocol(condition, found),
         settings={**condition.settings, "replicate": condition.replicate},
+        tenancy=companies.tenancy(condition, block, seed),
     )
 
 
@@ -154,8 +165,10 @@ def evidence(condition: Condition) -> Evidence:
 
 
 def _protocol(condition: Condition, found: Evidence) -> ProtocolSpec:
-    """The condition's; a compiler that has to do without the device gets twice the time."""
+    """The condition's; tenants take no turns, and a compiler that has to do without the device gets twice the time."""
     protocol = condition.protocol
+    if condition.tenant is not None:
+        protocol = replace(protocol, interleave=False)
     if found is Evidence.MEASURED:
         return protocol
     limits = protocol.deadline_seconds
@@ -196,7 +209,8 @@ def limit_bytes(condition: Condition) -> int | None:
 def without_launch(condition: Condition) -> Outcome | None:
     """Why a condition is not launched: it has no meaning here, or what it needs is absent. None: launch it."""
     compiled = evidence(condition) is Evidence.COMPILED
-    for check in (_no_meaning, _not_compiled if compiled else _not_applicable, _unavailable):
+    lonely = partial(companies.impossible, compiled=compiled)
+    for check in (_no_meaning, lonely, _not_compiled if compiled else _not_applicable, _unavailable):
         outcome = check(condition)
         if outcome is not None:
             return outcome
@@ -302,10 +316,15 @@ def _primary(conditions: Sequence[Condition], swept: list[str], asked: str | Non
         if asked not in settings:
             raise RequestError(f"study.primary={asked} is no factor; it takes one of {', '.join(sorted(settings))}")
         return asked
-    varied: Callable[[str], bool] = lambda key: any(  # noqa: E731
-        len({one.settings.get(part) for one in conditions}) > 1 for part in COMPOSITE_FACTORS.get(key, (key,))
+    varied: Callable[[str, Sequence[Condition]], bool] = lambda key, among: any(  # noqa: E731
+        len({one.settings.get(part) for one in among}) > 1 for part in COMPOSITE_FACTORS.get(key, (key,))
     )
-    return next((key for key in ["framework", *swept, *settings] if key in settings and varied(key)), "framework")
+    # frameworks that only share a device have nothing to be compared with but themselves alone
+    alone = [one for one in conditions if one.tenant is None]
+    first = ["framework"] if varied("framework", alone) else []
+    unmeant = ("framework",) if len(alone) == len(conditions) else colocation.OF_ONE_TENANT
+    further = [key for key in (*swept, colocation.COLOCATION, *settings) if key not in unmeant]
+    return next((key for key in [*first, *further] if key in settings and varied(key, conditions)), "framework")
 
 
 def _groups(conditions: Sequence[Condition], primary: str) -> list[list[Condition]]:

@@ -69,8 +69,8 @@ def _settings() -> Table:
 def rows() -> Iterator[tuple[str, str, str, str]]:
     """(setting, default, unit, meaning) of every setting a person may give."""
     for section in dataclasses.fields(schema.Settings):
-        if section.name == "evidence":
-            yield section.name, "auto", _unit(section), section.metadata["meaning"]
+        if section.default is not dataclasses.MISSING:
+            yield section.name, _default(section.default), _unit(section), section.metadata["meaning"]
             continue
         part: Any = section.default_factory() if section.default_factory is not dataclasses.MISSING else None
         for one in dataclasses.fields(part):

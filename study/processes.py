@@ -95,7 +95,12 @@ def end_orphans(known: set[int]) -> int:
 
     For leftovers that carry no mark of their trial; only to be called while no trial runs.
     """
-    return _end_all(lambda: sorted(_descendants(_table(), os.getpid(), without=known)))
+
+    def orphans() -> list[int]:
+        table = _table()
+        return _living(_descendants(table, os.getpid(), without=known), table)
+
+    return _end_all(orphans)
 
 
 def children(besides: frozenset[int] = frozenset()) -> set[int]:
@@ -122,8 +127,13 @@ def members(tree: Tree) -> list[int]:
     for pid in marked:
         inside |= _descendants(table, pid)
     inside.discard(tree.leader)
-    _reap([pid for pid in inside if table[pid][2] == "Z"])
-    return sorted(pid for pid in inside if table[pid][2] != "Z")
+    return _living(inside, table)
+
+
+def _living(pids: set[int], table: dict[int, tuple[int, int, str]]) -> list[int]:
+    """Those that have not ended; the ended ones among our own children are reaped."""
+    _reap([pid for pid in pids if table[pid][2] == "Z"])
+    return sorted(pid for pid in pids if table[pid][2] != "Z")
 
 
 def _end_all(find: Callable[[], list[int]]) -> int:

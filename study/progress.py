@@ -10,6 +10,7 @@ from rich.live import Live as LiveLine
 from rich.text import Text
 
 from runners.records import OutcomeKind, Phase, TrialRecord, TrialSpec
+from study import colocation
 
 
 class Progress:
@@ -101,5 +102,6 @@ def label(settings: dict[str, object], varying: list[str]) -> str:
     framework = str(settings["framework"])
     if settings.get("compile") == "graph":
         framework += "_graph"
-    rest = [f"{key}={settings.get(key)}" for key in varying if key not in ("framework", "compile")]
+    unsaid = ("framework", "compile", *(key for key in colocation.SETTINGS if settings.get(key) is None))
+    rest = [f"{key}={settings.get(key)}" for key in varying if key not in unsaid]
     return ", ".join([framework, *rest])

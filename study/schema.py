@@ -212,12 +212,18 @@ class Settings:
     evidence: EvidenceRequest = setting(
         EvidenceRequest.auto, "measure where the device is present, else compile for it; or force either"
     )
+    colocation: str = setting(
+        "solo", "trials that share the device at the same time; each is a tenant", "solo | jax+jax | jax+tf | 4*jax | …"
+    )
+    colocation_stagger_seconds: float = setting(
+        0.0, "0 = tenants open the device together; else one after another, at least so far apart", "seconds ≥ 0"
+    )
 
 
 GROUPS = {
     section.name: section.default_factory
     for section in dataclasses.fields(Settings)
-    if section.name not in ("study", "evidence")
+    if section.name != "study" and section.default_factory is not dataclasses.MISSING
 }
 
 

@@ -28,7 +28,7 @@ from study.progress import Progress
 from study.provenance import each_text, provenance, provenance_hash, scrub_folders, scrubbed
 from study.starters import Starters
 from study.stopping import precise_enough
-from study.supervise import Supervisor
+from study.tenancy import TenancySupervisor
 
 OUTPUTS = Path("outputs")
 
@@ -146,7 +146,7 @@ def _run_blocks(session: Session) -> None:
         Progress(session.console, total, varying) as progress,
         Starters(session.folder) as starters,
     ):
-        supervisor = Supervisor(starters, session.folder, progress)
+        supervisor = TenancySupervisor(starters, session.folder, progress)
         for spec, outcome in design.unlaunched_trials():
             if not _is_done(session, spec):
                 _acknowledge(session, journal, progress, _unlaunched(spec, outcome))
@@ -174,20 +174,22 @@ def _blocks(session: Session, progress: Progress) -> Iterator[int]:
 
 
 def _run_group(
-    session: Session, supervisor: Supervisor, journal: Journal, progress: Progress, group: list[TrialSpec]
+    session: Session, supervisor: TenancySupervisor, journal: Journal, progress: Progress, group: list[TrialSpec]
 ) -> None:
     missing = [spec for spec in group if not _is_done(session, spec)]
-    if missing and any(_is_foreign(session, spec) for spec in group):
-        # its finished part ran under other versions or on another machine: only a whole group can be compared
+    shared = group[0].tenancy is not None
+    if missing and (shared or any(_is_foreign(session, spec) for spec in group)):
+        # its finished part ran under other versions or on another machine, or in a company that is gone: only a whole
+        # group can be compared
         missing = group
     for _ in group[len(missing) :]:
         progress.already_done()
-    together = [missing] if group[0].protocol.interleave else [[spec] for spec in missing]
+    together = [missing] if shared or group[0].protocol.interleave else [[spec] for spec in missing]
     for part in filter(None, together):
         supervisor.run(part, lambda record: _acknowledge(session, journal, progress, record))
 
 
-def _run_searches(session: Session, supervisor: Supervisor, journal: Journal, progress: Progress) -> None:
+def _run_searches(session: Session, supervisor: TenancySupervisor, journal: Journal, progress: Progress) -> None:
     """The largest batch of every condition, probe by probe; a probe that is on record is not run again."""
 
     def try_one(condition: Condition) -> TrialRecord | None:

@@ -23,12 +23,15 @@ T_975 = (
 
 
 def precise_enough(design: Design, records: Iterable[TrialRecord], target: float) -> bool:
-    """Whether every pair has a half-width of at most `target` (a share). Needs three blocks of each pair.
+    """Whether every pair, a tenant and its solo condition too, has a half-width of at most `target` (a share).
+
+    Needs three blocks of each pair.
 
     A pair that never had both sides in one block (one of them always fails) cannot get more precise, and is left out.
     """
     trials = {(record.spec.condition_id, record.spec.block): record for record in records if _usable(record)}
-    pairs = [pair for group in design.groups() for pair in itertools.combinations(group, 2)]
+    alone = [group for group in design.groups() if group[0].tenant is None]
+    pairs = [*(pair for group in alone for pair in itertools.combinations(group, 2)), *design.slow_downs()]
     differences = [_differences(trials, a.condition_id, b.condition_id) for a, b in pairs]
     widths = [half_width(values) for values in differences if values]
     return all(width is not None and width <= target for width in widths)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runners.lines import RecordError, decode_line, encode_line, plan_from_dict, report_from_dict
-from runners.records import Outcome, OutcomeKind, Phase, Plan, TrialRecord, TrialReport, TrialSpec
+from runners.records import Barrier, Outcome, OutcomeKind, Phase, Plan, TrialRecord, TrialReport, TrialSpec
 from study import processes
 from study.classify import Ending, classify
 from study.launch import ChildEnds, Pipes, child_ends, interpreter, scrubbed
@@ -55,7 +55,10 @@ class Watcher(Protocol):
 
 @dataclass
 class Live:
-    """A trial that is running: its process, its pipes, and what it has told so far."""
+    """A trial that is running: its process, its pipes, and what it has told so far.
+
+    `barriers` are those that a tenant has reached; `waits` says that it has not been let go from the last.
+    """
 
     spec: TrialSpec
     process: Process
@@ -74,6 +77,8 @@ class Live:
     done: bool = False
     phase_starts: dict[str, float] = field(default_factory=dict)
     strays: set[int] = field(default_factory=set)
+    barriers: list[Barrier] = field(default_factory=list)
+    waits: bool = False
     expired: str | None = None
     protocol_error: str | None = None
 
@@ -98,21 +103,24 @@ class Supervisor:
         record, and are run again on resume.
         """
         try:
-            for spec in group:
-                self._start_alone(spec, finished)
-            self._take_turns(finished)
+            self._bring_through(group, finished)
         finally:
             for live in self.live:
-                _end_tree(live)
+                end_tree(live)
             self.live.clear()
             processes.end_orphans(set(self._before) | self._starter.pids())
+
+    def _bring_through(self, group: Sequence[TrialSpec], finished: Callable[[TrialRecord], None]) -> None:
+        for spec in group:
+            self._start_alone(spec, finished)
+        self._take_turns(finished)
 
     def _start_alone(self, spec: TrialSpec, finished: Callable[[TrialRecord], None]) -> None:
         """Bring one trial to its first window, or to its end, while the others of its group wait."""
         try:
             live = self._launch(spec)
         except OSError as error:
-            finished(_not_started(spec, error))
+            finished(not_started(spec, error))
             return
         self.live.append(live)
         self._drive(live)
@@ -125,7 +133,7 @@ class Supervisor:
             for live in chance.sample(self.live, len(self.live)):
                 if live.wants_turn:
                     live.wants_turn = False
-                    _tell(live, b"go\n")
+                    tell(live, b"go\n")
                 self._drive(live)
                 self._adopt(live)
             self._collect(finished)
@@ -136,7 +144,7 @@ class Supervisor:
             os.set_blocking(pipes.events, False)
             requested = time.monotonic()
             live = Live(spec, self._starter.start(spec, ends), pipes, self._logs, started=requested)
-        _tell(live, encode_line(spec).encode())
+        tell(live, encode_line(spec).encode())
         return live
 
     def _drive(self, live: Live) -> None:
@@ -147,10 +155,10 @@ class Supervisor:
         while not live.wants_turn and live.expired is None:
             before = time.monotonic()
             quiet = live.phase is Phase.MEASURE
-            patience = _remaining(live) if quiet else min(_remaining(live), TICK_SECONDS)
+            patience = remaining(live) if quiet else min(remaining(live), TICK_SECONDS)
             ready = dict(poll.poll(1000 * patience))
             # no more than was waited for: when we were stopped ourselves (Ctrl-Z), the trial was not late
-            _account(live, min(time.monotonic() - before, patience))
+            account(live, min(time.monotonic() - before, patience))
             if live.pipes.events in ready:
                 open_end = self._read(live)
                 if not open_end:
@@ -160,7 +168,7 @@ class Supervisor:
                 return
             if not quiet:
                 self._watcher.tick()
-            live.expired = None if ready else _expired(live)
+            live.expired = None if ready else overdue(live)
 
     def _adopt(self, live: Live) -> None:
         """Whatever became our child while this trial alone was at work is this trial's."""
@@ -190,6 +198,10 @@ class Supervisor:
                     self._watcher.phase(live.spec, live.phase)
                 case "turn":
                     live.wants_turn = True
+                case "ready":
+                    live.barriers.append(Barrier(event["barrier"]))
+                    live.waits = True
+                    live.phase_starts[f"ready_{event['barrier']}"] = float(event["at_seconds"])
                 case "report":
                     live.report = report_from_dict(event["report"])
                 case "plan":
@@ -214,7 +226,7 @@ class Supervisor:
 
     def _end_with_strays(self, live: Live) -> int:
         """End the trial's tree; again as long as that makes further processes ours, as an end of a parent does."""
-        leftovers, known = _end_tree(live), len(live.strays)
+        leftovers, known = end_tree(live), len(live.strays)
         self._adopt(live)
         while len(live.strays) > known:
             known = len(live.strays)
@@ -248,26 +260,26 @@ def oom_kills() -> int | None:
     return None
 
 
-def _tell(live: Live, message: bytes) -> None:
+def tell(live: Live, message: bytes) -> None:
     # where the process has ended already, its exit is read from its pidfd
     with contextlib.suppress(BrokenPipeError):
         os.write(live.pipes.control, message)
 
 
-def _remaining(live: Live) -> float:
+def remaining(live: Live) -> float:
     """Seconds until the nearest deadline of the running phase or the whole trial."""
     limits = live.spec.protocol.deadline_seconds
     left = [limits[name] - live.used_seconds.get(name, 0.0) for name in (str(live.phase), "total") if name in limits]
     return max(0.0, min(left, default=3600.0))
 
 
-def _account(live: Live, seconds: float) -> None:
+def account(live: Live, seconds: float) -> None:
     """Book time at work to the phase it began in and to the total; time spent waiting for a turn is nobody's."""
     for name in (str(live.phase), "total"):
         live.used_seconds[name] = live.used_seconds.get(name, 0.0) + seconds
 
 
-def _expired(live: Live) -> str | None:
+def overdue(live: Live) -> str | None:
     limits = live.spec.protocol.deadline_seconds
     for name in (str(live.phase), "total"):
         if name in limits and live.used_seconds.get(name, 0.0) >= limits[name]:
@@ -275,7 +287,7 @@ def _expired(live: Live) -> str | None:
     return None
 
 
-def _end_tree(live: Live) -> int:
+def end_tree(live: Live) -> int:
     """End the process if it runs, and everything it left behind; returns how many processes had outlived it."""
     tree = live.tree()
     if live.process.ended_within(0):
@@ -286,7 +298,7 @@ def _end_tree(live: Live) -> int:
     return processes.end_leftovers(tree)
 
 
-def _not_started(spec: TrialSpec, error: OSError) -> TrialRecord:
+def not_started(spec: TrialSpec, error: OSError) -> TrialRecord:
     text = f"the interpreter {interpreter(spec)} could not be started: {error.strerror}"
     outcome = Outcome(OutcomeKind.CRASH, Phase.LAUNCH, "not started", text)
     return TrialRecord(spec=spec, outcome=outcome, started_utc=_now())

@@ -31,7 +31,7 @@ Plugins.instance()
 
 from hydra.plugins.sweeper import Sweeper  # noqa: E402
 
-from study import compose, search, themes  # noqa: E402
+from study import colocation, compose, search, themes  # noqa: E402
 from study.config import Condition, StudyOptions, condition_from, options_from  # noqa: E402
 from study.design import Design, plan  # noqa: E402
 from study.errors import RequestError  # noqa: E402
@@ -80,8 +80,9 @@ class StudySweeper(Sweeper):
         """The design that these overrides and a preset's `params` ask for, and its options, checked."""
         overrides = self._overrides(arguments, params)
         _refuse_ignored(overrides)
-        conditions, options = _conditions(overrides, composer)
+        conditions, options = _conditions(overrides, composer, self._frameworks())
         search.require_compiled(conditions, options.search)
+        _refuse_shared_search(conditions, options.search)
         return _design(conditions, options, overrides), options
 
     def _themes(self, arguments: Sequence[str], composer: compose.Composer) -> list[Study]:
@@ -102,6 +103,12 @@ class StudySweeper(Sweeper):
         if self.themes:
             statuses.append(themes.conclude(REQUEST.studies[0][1]))
         return max(statuses)
+
+    def _frameworks(self) -> list[str]:
+        hydra = self.config.hydra
+        return self.context.config_loader.get_group_options(
+            "framework", config_name=hydra.job.config_name, overrides=list(hydra.overrides.hydra)
+        )
 
     def _overrides(self, arguments: Sequence[str], params: dict[str, Any]) -> list[Override]:
         parser = OverridesParser.create(config_loader=self.context.config_loader)
@@ -144,18 +151,47 @@ def _refuse_ignored(overrides: Sequence[Override]) -> None:
             raise RequestError(f"{one.input_line}: settings under study. belong to the whole study and take one value")
 
 
-def _conditions(overrides: Sequence[Override], composer: compose.Composer) -> tuple[list[Condition], StudyOptions]:
+def _conditions(
+    overrides: Sequence[Override], composer: compose.Composer, frameworks: list[str]
+) -> tuple[list[Condition], StudyOptions]:
     lists = [_levels(override) for override in overrides]
     count = math.prod(map(len, lists))
     if count > MOST_CONDITIONS:
         raise RequestError(f"the sweep has {count} conditions; at most {MOST_CONDITIONS} are composed in one study")
-    conditions, options = [], None
+    conditions: list[Condition] = []
+    options = None
     for combination in itertools.product(*lists):
         config = composer.compose(list(combination))
-        conditions.append(condition_from(config))
         options = options or options_from(config)
+        company = colocation.tenants(config.colocation, frameworks)
+        # co-location replaces the framework, and solo trials have no stagger: sweeps over these name them once
+        if all(
+            levels[0] == level for levels, level in zip(lists, combination, strict=True) if _unmeant(level, company)
+        ):
+            conditions += _combined(composer, combination, config, company)
     assert options is not None, "a product over lists that are never empty"
     return conditions, options
+
+
+def _unmeant(line: str, company: list[str]) -> bool:
+    """Whether an override means nothing to these conditions: the framework to tenants, the stagger to a solo trial."""
+    return line.startswith("framework=" if company else "colocation_stagger_seconds=")
+
+
+def _combined(
+    composer: compose.Composer, lines: Sequence[str], config: DictConfig, company: list[str]
+) -> list[Condition]:
+    """The conditions of one combination of levels: one, or one for each tenant, which share all but the framework."""
+    if not company:
+        return [condition_from(config)]
+    others = [line for line in lines if not line.startswith("framework=")]
+    configs = {level: composer.compose([*others, f"framework={level}"]) for level in dict.fromkeys(company)}
+    return [condition_from(configs[level], company, number) for number, level in enumerate(company, start=1)]
+
+
+def _refuse_shared_search(conditions: Sequence[Condition], asked: str | None) -> None:
+    if asked is not None and any(one.tenant is not None for one in conditions):
+        raise RequestError(f"study.search={asked} finds what one trial alone can hold; leave colocation out")
 
 
 def _levels(override: Override) -> list[str]:
@@ -169,7 +205,7 @@ def _levels(override: Override) -> list[str]:
 
 def _design(conditions: list[Condition], options: StudyOptions, overrides: Sequence[Override]) -> Design:
     swept = [override.key_or_group for override in overrides if override.is_sweep_override()]
-    single = not REQUEST.multirun and len(conditions) == 1
+    single = not REQUEST.multirun and (len(conditions) == 1 or not swept)
     return plan(
         conditions,
         swept=swept,

@@ -28,13 +28,17 @@ PADDING_INCHES = 0.12
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure's name and question, and the SVG it was saved as, or the reason why there is none."""
+    """A figure's name and question, and the SVG it was saved as, or the reason why there is none.
+
+    `section` is the section of the report that it belongs to; empty for the figures of every study.
+    """
 
     name: str
     question: str
     svg: Path | None
     skipped: str = ""
     evidence: str = "measured"
+    section: str = ""
 
 
 def discover() -> list[ModuleType]:
@@ -74,14 +78,14 @@ def draw(module: ModuleType, tables: Tables) -> Figure:
 
 def _draw_one(module: ModuleType, tables: Tables, folder: Path) -> Drawing:
     name = module.__name__.rpartition(".")[2]
-    evidence = getattr(module, "EVIDENCE", "measured")
+    evidence, section = getattr(module, "EVIDENCE", "measured"), getattr(module, "SECTION", "")
     reason = missing_data(module, tables)
     if reason:
-        return Drawing(name, module.QUESTION, None, reason, evidence)
+        return Drawing(name, module.QUESTION, None, reason, evidence, section)
     with style.applied():
         figure = module.draw(tables)
         # what is drawn is measured once: asked for a tight box, savefig would draw everything twice for each format
         box = figure.get_tightbbox(figure.canvas.get_renderer()).padded(PADDING_INCHES)
         for kind, metadata in METADATA.items():
             figure.savefig(folder / f"{name}.{kind}", metadata=metadata, dpi=144, bbox_inches=box)
-    return Drawing(name, module.QUESTION, folder / f"{name}.svg", evidence=evidence)
+    return Drawing(name, module.QUESTION, folder / f"{name}.svg", evidence=evidence, section=section)

@@ -18,9 +18,11 @@ from analysis.load import read_journals
 from analysis.tables import Tables, build_tables
 from tests.analysis import records_factory as factory
 
-#: The figures of measured evidence; those of compiled evidence are tested in test_plan_figures.py.
+#: The figures of every measured study; those of compiled evidence and of sharing have test files of their own.
 MODULES = {
-    module.__name__.rpartition(".")[2]: module for module in gallery.discover() if not hasattr(module, "EVIDENCE")
+    module.__name__.rpartition(".")[2]: module
+    for module in gallery.discover()
+    if not hasattr(module, "EVIDENCE") and not hasattr(module, "SECTION")
 }
 
 

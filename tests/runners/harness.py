@@ -136,7 +136,7 @@ def run_trial(spec: TrialSpec, module: Sequence[str] = ("-m", "runners"), launch
 
 
 def _answered(event: dict[str, Any], control: Any) -> dict[str, Any]:
-    if event["event"] == "turn":
+    if event["event"] in ("turn", "ready"):
         control.write("go\n")
         control.flush()
     return event

@@ -20,7 +20,7 @@ def study(folder: Path, *arguments: str, **options: object) -> subprocess.Comple
     [
         (["framework=jaxx"], "Available options in 'framework':\n"),
         (["workload.sise=tiny"], "Did you mean workload.size?"),
-        (["nonsense=1"], "Settings here: allocation, chip, device, evidence"),
+        (["nonsense=1"], "Settings here: allocation, chip, colocation, "),
         (["workload.batch_size=0"], "workload.batch_size=0 is not possible; it takes an integer ≥ 1"),
         (["workload.shape.width=-1"], "workload.shape.width=-1 is not possible"),
         (["allocation.fraction=banana"], "Value 'banana' of type 'str' could not be converted to Float"),
