@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import certificate, conditions, diagnostics, matching, pairs, plans, progress
+from analysis import waterfall as waterfalls
 from analysis.columns import HIDDEN
 from analysis.factors import differing, places, primary_settings
 from analysis.labels import condition_labels
@@ -41,6 +42,7 @@ class Tables:
     plan_differences: pd.DataFrame
     capacity: pd.DataFrame
     timelines: pd.DataFrame
+    waterfall: pd.DataFrame
     labels: dict[str, str]
     primary: tuple[str, ...]
 
@@ -78,6 +80,7 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         plan_differences=plans.differences_table(planned, journals),
         capacity=plans.capacity_table(planned, journals),
         timelines=plans.timelines_table(planned, journals, labels),
+        waterfall=waterfalls.waterfall_table(measured, planned, journals, labels),
         labels=labels,
         primary=primary,
     )
@@ -125,7 +128,7 @@ ALWAYS_WRITTEN = (
     "conditions", "pairs", "common_cells", "outcomes", "warnings", "match", "certificate", "progress", "superseded",
     "bad_lines",
 )  # fmt: skip
-WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity")
+WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity", "waterfall")
 
 
 def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:
