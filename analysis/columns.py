@@ -126,6 +126,27 @@ ADDED = (
         _UNREADABLE,
     ),
     Column("host_steady_peak_bytes", "Int64", "B", "highest resident memory of one step after that", _UNREADABLE),
+    Column(
+        "device_total_used_bytes",
+        "Int64",
+        "B",
+        "memory in use by all processes at the end: on the GPU (NVML), on a CPU on the machine",
+        "always on a TPU; the counter cannot be read here, or the trial ended before it",
+    ),
+    Column(
+        "device_largest_free_block_bytes",
+        "Int64",
+        "B",
+        "largest free block of the allocator's pool, at the end or at the failure",
+        "this allocator does not tell it, or has no pool",
+    ),
+    Column(
+        "device_fragmented_free_bytes",
+        "Int64",
+        "B",
+        "free memory of the pool outside that block",
+        "this allocator does not tell it, or has no pool",
+    ),
     Column("own_matrix_flops", "Int64", "FLOP", "own_flops: products and convolutions only", _NOT_REACHED),
     Column(
         "traced_matrix_flops",

@@ -29,6 +29,8 @@ MEDIANS = {
     "device_live_peak_bytes": "device_live_peak_median_bytes",
     "device_pool_peak_bytes": "device_pool_peak_median_bytes",
     "process_peak_bytes": "process_peak_median_bytes",
+    "device_total_used_bytes": "device_total_used_median_bytes",
+    "device_fragmented_free_bytes": "device_fragmented_free_median_bytes",
 }
 
 

@@ -66,6 +66,8 @@ def context(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict
         "conditions": _rows(tables.conditions),
         "conditions_total": len(tables.conditions),
         "compiled": _rows(tables.compiled),
+        "waterfall": _rows(tables.waterfall),
+        "waterfall_total": len(tables.waterfall),
         "warnings": _rows(tables.warnings),
         "warnings_total": len(tables.warnings),
         "failures": _rows(tables.outcomes[tables.outcomes["outcome"] != "ok"]),

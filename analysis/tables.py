@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import certificate, colocation, conditions, diagnostics, matching, modelled, pairs, plans, progress
+from analysis import waterfall as waterfalls
 from analysis.columns import HIDDEN
 from analysis.factors import places, primary_settings, telling
 from analysis.labels import condition_labels
@@ -46,6 +47,7 @@ class Tables:
     modelled: pd.DataFrame
     colocation: pd.DataFrame
     tenants: pd.DataFrame
+    waterfall: pd.DataFrame
     labels: dict[str, str]
     primary: tuple[str, ...]
 
@@ -87,6 +89,7 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         modelled=modelled.modelled_table(planned, journals, labels),
         colocation=companies,
         tenants=tenants,
+        waterfall=waterfalls.waterfall_table(measured, planned, journals, labels),
         labels=labels,
         primary=primary,
     )
@@ -134,7 +137,9 @@ ALWAYS_WRITTEN = (
     "conditions", "pairs", "common_cells", "outcomes", "warnings", "match", "certificate", "progress", "superseded",
     "bad_lines",
 )  # fmt: skip
-WRITTEN_IF_FILLED = ("compiled", "plan_differences", "capacity", "modelled", "colocation", "tenants")
+WRITTEN_IF_FILLED = (
+    "compiled", "plan_differences", "capacity", "modelled", "colocation", "tenants", "waterfall",
+)  # fmt: skip
 
 
 def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:

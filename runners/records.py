@@ -257,7 +257,7 @@ class Timings:
 class AllocationResult:
     """Which mechanism really served the allocations, and the readings that show it.
 
-    `effective` is from the closed list of `runners.probes.allocation.MECHANISMS`; `device_allocator` is the framework's
+    `effective` is from the closed list of `runners.probes.mechanism.MECHANISMS`; `device_allocator` is the framework's
     own pool or pass-through, `host_allocator` the malloc below it.
     """
 
@@ -304,7 +304,9 @@ class TrialReport:
     `counters` are differences over the measured windows (minor and major faults, context switches, CPU seconds …); of a
     tenant also `company_windows`, those that it went on for the others' sake, and `overlapped_windows`, those measured
     while all the others were stepping too.
-    `memory` is keyed by quantity: host_baseline, host_peak, device_live_peak, device_pool_peak, process_peak.
+    `memory` is keyed by quantity: host_baseline, host_peak, device_live_peak, device_pool_peak, process_peak;
+    device_total_used (all processes on the device, on a CPU on the machine), device_largest_free_block and
+    device_fragmented_free (free memory of the pool outside that block) at the end, or at the failure.
     """
 
     versions: dict[str, str] = field(default_factory=dict)

@@ -49,6 +49,7 @@ def run_trial(spec: TrialSpec, channel: Channel) -> int:
         trial.tear_down()
     except BaseException as error:  # a workload may raise anything, SystemExit too; the parent classifies it
         trial.read_host_peak()
+        trial.read_memory_at_failure()
         channel.report(trial.report)
         channel.failed(error)
         return 1
@@ -66,6 +67,7 @@ class Trial:
         self.spec = spec
         self.channel = channel
         self.report = TrialReport()
+        self._opened = False
 
     def import_framework(self) -> None:
         """Import the framework (nothing to do in a zygote's child), then take the host baseline."""
@@ -107,6 +109,7 @@ class Trial:
         workload, report = self.spec.workload, self.report
         began = time.monotonic()
         self.runner.open_device(self.spec)
+        self._opened = True
         opened = time.monotonic() - began
         report.knobs = {**self.runner.knobs(), "precision": workload.precision, "donate": workload.donate}
         if self.spec.device.kind == "cpu" and workload.precision != "float32":
@@ -149,6 +152,9 @@ class Trial:
         self._begin(Phase.PROBE)
         self.report.allocation = allocation.probe(self.spec, self.runner, self._malloc)
         allocation.require_accepted(self.spec.allocation, self.report.allocation)
+        if self.spec.device.kind == "gpu":
+            # what the probe took on the host is no part of the trial
+            self._peak_problem = host.reset_peak()
 
     def compile(self) -> None:
         """Trace the page's step, and compile it as far as the framework does so apart from the first call."""
@@ -226,8 +232,7 @@ class Trial:
     def tear_down(self) -> None:
         """Read the peaks while everything is still there, then drop it all."""
         self._begin(Phase.TEARDOWN)
-        self.report.memory.update(self.runner.device_memory())
-        self.report.memory["process_peak"] = nvml.process_memory(self.spec.device.kind)
+        self.read_device_memory()
         self.read_host_peak()
         self._read_steady_memory()
         self.release()
@@ -247,6 +252,23 @@ class Trial:
             return {name: self.runner.place(made(state[name]), in_place=True) for name in sorted(state)}
 
         self.report.memory.update(steady_memory(self.runner, program, place_state, self._malloc))
+
+    def read_device_memory(self) -> None:
+        """What the framework, the driver and the machine say of the device, with everything still in place."""
+        kind, memory = self.spec.device.kind, self.report.memory
+        memory.update(self.runner.device_memory())
+        memory.update(nvml.memory(kind))
+        if kind == "cpu":
+            memory["device_total_used"] = host.machine_used()
+
+    def read_memory_at_failure(self) -> None:
+        """The same after a failure, if the device was open: what was live, and the largest free block of the pool."""
+        if not self._opened:
+            return
+        try:
+            self.read_device_memory()
+        except Exception as error:  # a device that failed may fail again; the first failure is the one to report
+            self.report.warnings.append(f"device memory not read after the failure: {type(error).__name__}: {error}")
 
     def read_host_peak(self) -> None:
         """Highest resident memory since the inputs were placed (before that: since the baseline)."""

@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from study import compose, dry_run, help, reproduce, schema, session, sweeper
+from study import compose, dry_run, help, modes, reproduce, schema, session, sweeper
 from study.errors import EXIT_FINDINGS, EXIT_OK, EXIT_REQUEST, RequestError, StorageError
 from study.interrupts import Interrupted, interruptible
 from study.request import REQUEST
@@ -31,7 +31,7 @@ MULTIRUN = {"-m", "--multirun"}
 PAST_THE_SWEEPER = {"-r", "--run", "--experimental-rerun", "hydra.mode", "hydra/sweeper"}
 
 #: First words that Hydra could not parse, each with its own command line.
-SUBCOMMANDS = {"reproduce": reproduce.main}
+SUBCOMMANDS = {"modes": modes.main, "reproduce": reproduce.main}
 
 
 def main() -> None:

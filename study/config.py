@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from runners.records import ChipSpec, DeviceSpec, Evidence, FrameworkSpec, Phase, ProtocolSpec, Scalar, WorkloadSpec
 from study import chips, colocation
+from study.conflicts import require_no_conflict
 from study.errors import RequestError
 from study.evidence import resolve
 from study.schema import GROUPS, Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
@@ -127,7 +128,7 @@ def condition_from(config: DictConfig, company: Sequence[str] = (), tenant: int 
         framework=framework,
         device=device,
         allocation=allocation,
-        entry=_entry(allocation, framework.name, device.kind),
+        entry=entry_of(allocation, framework.name, device.kind),
         workload=workload,
         protocol=protocol,
         blocks=_blocks(settings.protocol),
@@ -174,22 +175,37 @@ def _allocation(allocation: Allocation) -> Allocation:
             f"allocation.fraction={allocation.fraction} and allocation.limit_bytes={allocation.limit_bytes} "
             "both set the cap; give one of them (allocation.fraction=null clears it)"
         )
-    fraction, limit = allocation.fraction, allocation.limit_bytes
-    _require(fraction is None or 0 < fraction <= 1, "allocation.fraction", fraction, "a share of the memory, 0 < f ≤ 1")
+    limit = allocation.limit_bytes
+    _require_fraction(allocation)
     _require(limit is None or 2**20 <= limit < MOST, "allocation.limit_bytes", limit, "bytes, at least 1048576 (1 MiB)")
     return allocation
 
 
-def _entry(allocation: Allocation, framework: str, device: str) -> AllocationEntry | None:
+def _require_fraction(allocation: Allocation) -> None:
+    """A share of the memory; more than all of it where the mode pages what does not fit, and only there."""
+    fraction, name = allocation.fraction, allocation.name
+    if allocation.oversubscribed:
+        fine = fraction is not None and 1 < fraction < math.inf
+        wanted = f"a multiple of the memory, f > 1, under allocation={name}: a fraction up to 1 would be ignored"
+        _require(fine, "allocation.fraction", fraction, wanted)
+        return
+    fine = fraction is None or 0 < fraction <= 1
+    hint = "" if fraction is None or fraction <= 1 else "; more than all memory needs allocation=unified"
+    _require(fine, "allocation.fraction", fraction, f"a share of the memory, 0 < f ≤ 1{hint}")
+
+
+def entry_of(allocation: Allocation, framework: str, device: str) -> AllocationEntry | None:
     """The mode's entry for one framework and device, checked; None where the level's file has none."""
     found = allocation.frameworks.get(framework, {}).get(device)
     if found is None:
         return None
+    where = f"conf/allocation/{allocation.name}.yaml, frameworks.{framework}.{device}"
     try:
-        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(AllocationEntry), found))  # type: ignore[return-value]
+        entry: AllocationEntry = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(AllocationEntry), found))  # type: ignore[assignment]
     except OmegaConfBaseException as error:
-        where = f"conf/allocation/{allocation.name}.yaml, frameworks.{framework}.{device}"
         raise RequestError(f"{where}: {str(error).splitlines()[0]}") from error
+    require_no_conflict(entry, where)
+    return entry
 
 
 def _workload(workload: Workload) -> WorkloadSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -71,6 +72,11 @@ def library(names: list[str]) -> str | None:
     return None
 
 
+def gpu_id() -> str:
+    """The one GPU that trials use, by number or UUID: the first that the study itself was given, else the first."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip() or "0"
+
+
 @cache
 def total_memory_bytes(device: str) -> int | None:
     """All memory of the device in bytes (CPU: physical memory), or None where it cannot be read."""
@@ -79,7 +85,7 @@ def total_memory_bytes(device: str) -> int | None:
     tool = shutil.which("nvidia-smi") if device == "gpu" else None
     if tool is None:
         return None
-    query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits", "--id=0"]
+    query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits", f"--id={gpu_id()}"]
     answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
     return int(answer.stdout.split()[0]) * 2**20 if answer.returncode == 0 else None
 

@@ -8,6 +8,7 @@ from rich.table import Table
 from runners.records import Evidence
 from study.config import Condition
 from study.design import Design, evidence
+from study.matrix import what_is_set
 from study.progress import label
 
 #: Seconds from the launch to the first step and from the last to the end, as seen on two cores; a guess elsewhere.
@@ -50,9 +51,7 @@ def _settings(condition: Condition) -> str:
         return f"compiled for {condition.device.chip or condition.device.kind}, not measured"
     assert condition.entry is not None, "a condition without an entry is never launched"
     entry = condition.entry
-    environment = {**entry.environment, **entry.capped_environment} if _capped(condition) else entry.environment
-    parts = [f"{key}={value}" for key, value in environment.items()]
-    parts += [f"preload {entry.preload.libraries[0]}"] if entry.preload else []
+    parts = what_is_set(entry, _capped(condition))
     parts += [entry.note] if entry.note else []
     return ", ".join(parts) or "nothing"
 

@@ -20,6 +20,7 @@ Compose framework × device × allocation mode × workload, run every trial in a
   python -m study -m framework=jax,tf           a sweep: several blocks, compared pair by pair
   python -m study -m framework=jax,tf,tf_graph allocation=default,tcmalloc workload=elementwise
   python -m study study.dry_run=true …          list what would run, what has no meaning here and why
+  python -m study modes [MODE]                  allocation modes: what each sets where, or why not
   python -m study --cfg job …                   print the composed configuration
   python -m analysis outputs/NAME               rebuild tables, figures and report from the journals
 """
@@ -86,7 +87,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
 #: A chip's data sheet: each of its settings stands in the chip's file, with its source.
 CHIP_SHEET = {one.name for one in dataclasses.fields(schema.Chip)} - {"name"}
 #: Filled by the level's file, or by the sweeper.
-INTERNAL = {"frameworks", "sizes", "modes", "batch", "kind", "compile", *CHIP_SHEET}
+INTERNAL = {"frameworks", "oversubscribed", "sizes", "modes", "batch", "kind", "compile", *CHIP_SHEET}
 
 
 def _default(value: Any) -> str:

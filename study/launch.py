@@ -18,13 +18,15 @@ from pathlib import Path
 
 import runners
 from runners.compiled import targets
+from runners.probes import allocator_log
 from runners.records import Evidence, TrialSpec
+from study import devices
 from study.processes import TRIAL_VARIABLE, Process
 
 #: Variables that change what is measured; a trial holds those that its condition sets and no other.
 SCRUBBED_PREFIXES = (
     "XLA_", "TF_", "JAX_", "TPU_", "LIBTPU_", "MALLOC_", "TCMALLOC_", "JEMALLOC_", "MIMALLOC_", "ONEDNN_", "DNNL_",
-    "KERAS_", "NCCL_", "CUDA_VISIBLE_DEVICES", "NPROC",
+    "KERAS_", "NCCL_", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NPROC",
 )  # fmt: skip
 SCRUBBED_NAMES = ("LD_PRELOAD", "GLIBC_TUNABLES", "OMP_NUM_THREADS", "PYTHONMALLOC", "PYTHONPROFILEIMPORTTIME")
 
@@ -70,7 +72,8 @@ def environment(spec: TrialSpec) -> dict[str, str]:
     dropped = set(scrubbed())
     kept = {name: value for name, value in os.environ.items() if name not in dropped and name != TRIAL_VARIABLE}
     compiled = spec.evidence == Evidence.COMPILED
-    platform = PLATFORMS["cpu" if compiled else spec.device.kind]
+    # where JAX is not under test it is kept off the device, whoever imports it
+    platform = PLATFORMS["cpu" if compiled or spec.framework.name == "tf" else spec.device.kind]
     own = {
         # without JAX_PLATFORMS a failing backend makes JAX fall back to the CPU in silence
         "JAX_PLATFORMS": platform,
@@ -83,9 +86,19 @@ def environment(spec: TrialSpec) -> dict[str, str]:
     if compiled:
         own[targets.INTERPRETER_VARIABLE] = sys.executable
         own.update(targets.LIBTPU if spec.device.kind == "tpu" else {})
-    if compiled or spec.device.kind != "gpu":
-        own["CUDA_VISIBLE_DEVICES"] = "-1"
+    on_gpu = spec.device.kind == "gpu" and not compiled
+    own.update(_one_gpu() if on_gpu else {"CUDA_VISIBLE_DEVICES": "-1"})
     return {**kept, **own, **spec.allocation.environment}
+
+
+def _one_gpu() -> dict[str, str]:
+    """One GPU for the trial, numbered as the driver numbers it, and allocators that log what they are.
+
+    Both frameworks would open every GPU that they see. A TensorFlow that is not under test cannot be kept off it by a
+    variable of its own: runners.frameworks.hiding does that.
+    """
+    visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": devices.gpu_id()}
+    return {**allocator_log.VERBOSE, **visible}
 
 
 @cache

@@ -132,8 +132,11 @@ class AllocationEntry:
 @dataclass
 class Allocation:
     name: str = setting("default", "the canonical allocation mode")
-    fraction: Optional[float] = setting(None, "cap, of the device's memory (CPU: of physical memory)", "0 < f ≤ 1")
+    fraction: Optional[float] = setting(
+        None, "cap, of the device's memory (CPU: of physical memory)", "0 < f ≤ 1; unified: f > 1"
+    )
     limit_bytes: Optional[int] = setting(None, "cap, as an amount; not together with fraction", "bytes")
+    oversubscribed: bool = setting(False, "the mode pages to the host: its fraction is above 1, and must be given")
     frameworks: dict[str, dict[str, Any]] = setting({}, "framework → device → AllocationEntry")
 
 

@@ -136,7 +136,10 @@ class FrameworkRunner(ABC):
 
     @abstractmethod
     def device_memory(self) -> dict[str, Quantity]:
-        """device_live_peak and device_pool_peak; a statistic that is not collected is None, never 0."""
+        """device_live_peak, device_pool_peak, device_largest_free_block and device_fragmented_free (see TrialReport).
+
+        A statistic that is not collected is None, never 0.
+        """
 
     def lower(self, spec: TrialSpec, step: PageStep, state: Shapes, batch: Shapes) -> Lowering:
         """Lower the page's step for `spec.device.kind`, with no device opened: the only call of a compiled trial.

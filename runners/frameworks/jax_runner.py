@@ -24,6 +24,7 @@ from runners.frameworks.base import (
     counting,
     shared_knobs,
 )
+from runners.frameworks.hiding import hide_gpus_from_tensorflow
 from runners.frameworks.jax_work import traced_work
 from runners.records import Quantity, Scalar, TrialSpec
 
@@ -46,6 +47,9 @@ class Runner(FrameworkRunner):
     def open_device(self, spec: TrialSpec) -> None:
         """Take the first device of the platform that JAX_PLATFORMS names; JAX picks its backend here, not earlier."""
         _require_platforms(spec.device.kind)
+        _require_no_calls(spec)
+        if spec.device.kind == "gpu":
+            hide_gpus_from_tensorflow()
         jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION[spec.workload.precision])
         jax.config.update("jax_enable_compilation_cache", False)
         try:
@@ -154,6 +158,8 @@ class Runner(FrameworkRunner):
         return {
             "device_live_peak": _quantity(statistics, "peak_bytes_in_use"),
             "device_pool_peak": _quantity(statistics, "peak_pool_bytes"),
+            "device_largest_free_block": _largest_free(statistics),
+            "device_fragmented_free": _fragmented(statistics),
         }
 
     def _require_platform(self, found: str) -> None:
@@ -180,6 +186,30 @@ def _require_platforms(kind: str) -> None:
             f"JAX_PLATFORMS is not set, so JAX could fall back to the CPU unseen. Set it for device={kind} "
             "(cpu, cuda or tpu) before the process starts.",
         )
+
+
+def _require_no_calls(spec: TrialSpec) -> None:
+    """JAX takes its allocation settings from the environment alone."""
+    if spec.allocation.calls:
+        raise TrialFault(
+            "config", "unknown allocation call", f"JAX knows no allocation call {sorted(spec.allocation.calls)}"
+        )
+
+
+def _largest_free(statistics: dict[str, int]) -> Quantity:
+    """Of a pool only: the CUDA pool tells 0 here, which is no measurement."""
+    return _quantity(statistics if "pool_bytes" in statistics else {}, "largest_free_block_bytes")
+
+
+def _fragmented(statistics: dict[str, int]) -> Quantity:
+    """Free memory of the pool that lies outside its largest free block."""
+    keys = ("pool_bytes", "bytes_in_use", "largest_free_block_bytes")
+    if not all(key in statistics for key in keys):
+        return Quantity(None, "Device.memory_stats() tells of no pool")
+    pool, used, largest = (statistics[key] for key in keys)
+    return Quantity(
+        pool - used - largest, "Device.memory_stats(): pool_bytes − bytes_in_use − largest_free_block_bytes", 0
+    )
 
 
 def _quantity(statistics: dict[str, int], key: str) -> Quantity:

@@ -22,6 +22,7 @@ from runners.frameworks.base import (
     counting,
     shared_knobs,
 )
+from runners.probes import allocator_log
 from runners.records import Quantity, Scalar, TrialSpec
 
 # TensorFlow imports JAX where it is installed: 130 MB that belong to the other framework. None makes that import fail,
@@ -52,7 +53,7 @@ class Runner(FrameworkRunner):
         self._jit_compile = {"xla": True, "graph": False}[spec.framework.compile]
         self._kind = spec.device.kind
         _set_precision(spec.workload.precision)
-        if self._kind == "cpu":
+        if self._kind != "gpu":
             tf.config.set_visible_devices([], "GPU")
         physical = tf.config.list_physical_devices(self._kind.upper())
         if not physical:
@@ -79,13 +80,17 @@ class Runner(FrameworkRunner):
         }
 
     def allocator_readings(self) -> dict[str, Scalar]:
-        """How the bytes in use rise as single buffers of known size are taken; `Empty` allocates exactly one buffer."""
+        """How the bytes in use rise as single buffers of known size are taken; `Empty` allocates exactly one buffer.
+
+        Of float32: a GPU has no kernel of it for bytes (tensorflow/core/kernels/inplace_ops.cc).
+        """
         before = self._statistics()
         if before is None:
             return {"statistics": "none"}
         held, current = [], [before["current"]]
         for size in (SMALL_BYTES, LARGE_BYTES):
-            held.append(tf.raw_ops.Empty(shape=[size], dtype=tf.uint8))
+            held.append(tf.raw_ops.Empty(shape=[size // 4], dtype=tf.float32))
+            self._require_platform(held[-1].device)
             current.append(self._bytes_in_use())
         small, large = np.diff(current).tolist()
         del held
@@ -162,7 +167,7 @@ class Runner(FrameworkRunner):
         live = Quantity(peak, source, 0) if peak else Quantity(None, f"{source} is not collected by this allocator")
         return {
             "device_live_peak": live,
-            "device_pool_peak": Quantity(None, "TensorFlow does not tell its pool's size"),
+            **_pool(allocator_log.own_log()),
         }
 
     def _statistics(self) -> dict[str, int] | None:
@@ -207,18 +212,41 @@ def _set_lowering_precision(precision: str, kind: str) -> None:
 
 
 def _apply_calls(device: Any, calls: dict[str, Scalar]) -> None:
-    """The allocation mode's API settings: `memory_growth` (bool) and `memory_limit_mib` (MiB, reserved whole)."""
+    """The allocation mode's API settings, all before the context exists.
+
+    `memory_growth` (bool), `memory_limit_mib` (MiB, reserved whole unless growth is on), and `gpu_memory_fraction`, a
+    share of total memory that asks for managed memory above 1. The last is a setting of the v1 ConfigProto only; the
+    context merges that proto into its own (tensorflow/python/eager/context.py, Context.config).
+    """
     growth, limit_mib = calls.pop("memory_growth", None), calls.pop("memory_limit_mib", None)
+    fraction = calls.pop("gpu_memory_fraction", None)
     if calls:
         raise TrialFault("config", "unknown allocation call", f"TensorFlow knows no allocation call {sorted(calls)}")
     try:
         if growth is not None:
             tf.config.experimental.set_memory_growth(device, bool(growth))
         if limit_mib is not None:
-            limits = [tf.config.LogicalDeviceConfiguration(memory_limit=limit_mib)]
+            limits = [tf.config.LogicalDeviceConfiguration(memory_limit=int(limit_mib))]
             tf.config.set_logical_device_configuration(device, limits)
+        if fraction is not None:
+            options = tf.compat.v1.GPUOptions(per_process_gpu_memory_fraction=float(fraction))
+            context.context()._config = tf.compat.v1.ConfigProto(gpu_options=options)
     except ValueError as error:
         raise TrialFault("not_applicable", "allocation call refused", f"{device.name}: {error}") from error
+
+
+def _pool(log: str) -> dict[str, Quantity]:
+    """The BFC pool, as far as its allocator has logged it: its regions, and a map where an allocation failed."""
+    silent = "TensorFlow does not tell its pool; its log does where the allocator is BFC and logs its regions"
+    regions, largest = allocator_log.region_bytes(log), allocator_log.largest_free_bytes(log)
+    pool = Quantity(sum(regions), "regions logged by bfc_allocator.cc", 0) if regions else Quantity(None, silent)
+    unmapped = "TensorFlow tells free blocks only where an allocation fails, in the map that its log then holds"
+    free = Quantity(largest, "map logged by bfc_allocator.cc", 0) if largest is not None else Quantity(None, unmapped)
+    return {
+        "device_pool_peak": pool,
+        "device_largest_free_block": free,
+        "device_fragmented_free": Quantity(None, unmapped),
+    }
 
 
 def _tracing_options(tracing: str | None, batches: Sequence[Tree]) -> dict[str, Any]:

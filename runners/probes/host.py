@@ -89,6 +89,13 @@ def peak_error_bytes(cpus: int | None = None) -> int:
     return online * max(32, 2 * online) * PAGE_BYTES
 
 
+def machine_used() -> Quantity:
+    """Memory in use on the whole machine, by every process: what a new one could not have (proc(5), MemAvailable)."""
+    meminfo = Path("/proc/meminfo")
+    used = _kib_field(meminfo, "MemTotal") - _kib_field(meminfo, "MemAvailable")
+    return Quantity(used * 1024, "MemTotal − MemAvailable of /proc/meminfo, of all processes")
+
+
 def swap_in_use_bytes() -> int:
     """Swap that the whole machine has in use."""
     meminfo = Path("/proc/meminfo")

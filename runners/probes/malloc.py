@@ -1,4 +1,4 @@
-"""The malloc of this process: the library that serves it, whether glibc keeps freed memory, how to hand memory back."""
+"""The malloc of this process: the library that serves it, whether it keeps freed memory, how to hand memory back."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from runners.records import Scalar
 
 #: Allocators that can stand in for glibc's, by the start of their library's file name after `lib`.
 REPLACEMENTS = ("tcmalloc", "jemalloc", "mimalloc")
+#: Those that a mode tunes to keep freed memory; by default they give large blocks back.
+TUNED = ("glibc", "jemalloc")
 #: So large that glibc by default maps it for itself and unmaps it on free (its mmap threshold stays below 32 MiB).
 BLOCK_BYTES = 64 * 2**20
 #: Share of the block that may be lost (or faulted again) and still counts as retained.
@@ -23,26 +25,26 @@ JEMALLOC_PURGE = b"arena.4096.purge"
 
 @dataclass(frozen=True)
 class HostAllocator:
-    """The malloc in use (glibc, glibc_retain or one of `REPLACEMENTS`) and the readings that show it."""
+    """The malloc in use (glibc or one of `REPLACEMENTS`, with _retain where so tuned) and the readings that show it."""
 
     name: str
     readings: dict[str, Scalar]
 
 
 def probe_host_allocator() -> HostAllocator:
-    """Find the library that serves `posix_memalign`, and whether glibc keeps freed memory.
+    """Find the library that serves `posix_memalign`, and whether one of `TUNED` keeps freed memory.
 
     Takes 64 MiB for a moment: call it before the host baseline and `hand_back` afterwards, then neither baseline nor
     peak holds that block.
     """
     library = Path(_library_of("posix_memalign")).name
-    for name in REPLACEMENTS:
-        if library.startswith(f"lib{name}"):
-            return HostAllocator(name, {"malloc_library": library})
+    name = next((name for name in REPLACEMENTS if library.startswith(f"lib{name}")), "glibc")
+    if name not in TUNED:
+        return HostAllocator(name, {"malloc_library": library})
     readings = _retention_readings()
     kept = readings["kept_bytes"] >= (1 - RETAINED_SHARE) * BLOCK_BYTES
     few_faults = readings["second_touch_faults"] < RETAINED_SHARE * BLOCK_BYTES / host.PAGE_BYTES
-    return HostAllocator("glibc_retain" if kept and few_faults else "glibc", {"malloc_library": library, **readings})
+    return HostAllocator(f"{name}_retain" if kept and few_faults else name, {"malloc_library": library, **readings})
 
 
 def hand_back(allocator: HostAllocator) -> None:
@@ -50,7 +52,7 @@ def hand_back(allocator: HostAllocator) -> None:
     libc = ctypes.CDLL(None)
     if allocator.name == "tcmalloc":
         libc.MallocExtension_ReleaseFreeMemory()
-    elif allocator.name == "jemalloc":
+    elif allocator.name.startswith("jemalloc"):
         libc.mallctl(JEMALLOC_PURGE, None, None, None, ctypes.c_size_t(0))
     elif allocator.name == "mimalloc":
         libc.mi_collect(ctypes.c_bool(True))

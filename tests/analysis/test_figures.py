@@ -187,13 +187,16 @@ def draw_step(tables: Tables) -> Figure:
 
 
 def waterfall_row(**values: float) -> dict[str, object]:
-    names = ("host_peak_above_baseline", "device_live_peak", "device_pool_peak", "process_peak")
+    names = (
+        "host_peak_above_baseline", "device_live_peak", "device_pool_peak", "process_peak", "device_total_used",
+        "device_fragmented_free",
+    )  # fmt: skip
     return {f"{name}_median_bytes": values.get(name, math.nan) for name in names} | {"device": "cpu"}
 
 
 def test_the_waterfall_adds_up_to_the_peak() -> None:
     parts = waterfall.host_parts(waterfall_row(host_peak_above_baseline=100, device_live_peak=30, device_pool_peak=45))
-    assert parts == {"live arrays": 30, "pool beyond them": 15, "rest of the process": 55}
+    assert parts == {"live arrays": 30, "pool slack": 15, "rest of the process": 55}
     alone = waterfall.host_parts(waterfall_row(host_peak_above_baseline=100))
     assert alone == {"rest of the process": 100}
     assert waterfall.device_parts(waterfall_row(host_peak_above_baseline=100, device_live_peak=30)) == {}
@@ -203,12 +206,16 @@ def test_the_waterfall_of_a_gpu_ends_at_the_drivers_count() -> None:
     row = {**waterfall_row(device_live_peak=30, device_pool_peak=75, process_peak=90), "device": "gpu"}
     row["host_peak_above_baseline_median_bytes"] = 500.0
     assert waterfall.host_parts(row) == {"rest of the process": 500}
-    assert waterfall.device_parts(row) == {"live arrays": 30, "pool beyond them": 45, "context and rest": 15}
+    assert waterfall.device_parts(row) == {"live arrays": 30, "pool slack": 45, "context": 15}
+    row |= {"device_total_used_median_bytes": 130.0, "device_fragmented_free_median_bytes": 5.0}
+    parts = {"live arrays": 30, "fragmentation": 5, "pool slack": 40, "context": 15, "other processes": 40}
+    assert waterfall.device_parts(row) == parts
+    assert sum(parts.values()) == row["device_total_used_median_bytes"]
 
 
 def test_peaks_that_do_not_coincide_never_exceed_the_whole() -> None:
     parts = waterfall.host_parts(waterfall_row(host_peak_above_baseline=20, device_live_peak=30, device_pool_peak=50))
-    assert parts == {"live arrays": 20, "pool beyond them": 0, "rest of the process": 0}
+    assert parts == {"live arrays": 20, "pool slack": 0, "rest of the process": 0}
 
 
 def test_the_tradeoff_names_every_condition_once(drawn: dict[tuple[str, int], Figure]) -> None:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from runners.probes import allocation, host
+from runners.probes.mechanism import MECHANISMS
 from runners.records import AllocationResult, AllocationSpec
 from tests.runners.harness import LIMIT_LOG, MIB, RETAIN, ROOT, environment, run_script
 
@@ -39,7 +40,7 @@ def library(name: str) -> str:
 def test_the_mechanism_is_read_back(framework, extra, arguments, effective) -> None:
     result = run_script("probe_mode.py", framework, *arguments, framework=framework, extra=extra)
     assert result["effective"] == effective
-    assert effective in allocation.MECHANISMS
+    assert effective in MECHANISMS
     if effective == "posix_memalign":
         assert result["live_peak"] is None  # statistics that are not collected are no zeros
     else:
@@ -54,19 +55,21 @@ def test_a_preloaded_malloc_is_recognised(name: str, soname: str) -> None:
     assert (result["effective"], result["device_allocator"], result["host_allocator"]) == (name, "posix_memalign", name)
 
 
-@pytest.mark.parametrize(
-    ("readings", "mechanism"),
-    [
-        ({"statistics": "counted", "bytes_limit": 100, "pool_bytes": 100}, "bfc_preallocated"),
-        ({"statistics": "counted", "bytes_limit": 100, "pool_bytes": 2}, "bfc"),
-        ({"statistics": "counted", "bytes_limit": 0}, "cuda_async"),
-        ({"statistics": "none"}, "platform"),
-        ({"statistics": "counted", "small_raised_bytes": 1024}, None),
-    ],
-)
-def test_a_gpu_allocator_is_told_by_its_statistics(readings, mechanism) -> None:
-    assert allocation.device_allocator("gpu", readings, AllocationSpec("default")) == mechanism
-    assert mechanism is None or mechanism in allocation.MECHANISMS
+@pytest.mark.parametrize("framework", ["jax", "tf"])
+def test_jemalloc_is_told_apart_by_what_it_keeps(framework: str) -> None:
+    tuned = {"MALLOC_CONF": "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1"}
+    result = run_script(
+        "probe_mode.py", framework, framework=framework, extra={"LD_PRELOAD": library("jemalloc"), **tuned}
+    )
+    assert (result["effective"], result["host_allocator"]) == ("jemalloc_retain", "jemalloc_retain")
+    assert result["readings"]["kept_bytes"] >= 0.9 * 64 * MIB
+
+
+def test_a_bfc_pool_is_read_from_the_log() -> None:
+    extra = {"TF_CPU_ALLOCATOR_USE_BFC": "1", **LIMIT_LOG, "TF_CPP_VMODULE": "process_state=2,bfc_allocator=1"}
+    result = run_script("probe_mode.py", "tf", framework="tf", extra=extra)
+    # the probe holds 1,000 and 300,000 bytes at once: one first region of 2 MiB holds both
+    assert (result["effective"], result["readings"]["logged_pool_bytes"]) == ("bfc", 2 * MIB)
 
 
 def test_a_mode_that_is_not_effective_is_invalid_and_names_both() -> None:

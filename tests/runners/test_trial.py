@@ -99,7 +99,8 @@ def test_the_steady_peak_is_that_of_one_step(jax_run, tf_run) -> None:
 def test_memory_is_a_number_or_not_measured_never_a_false_zero(jax_run, tf_run) -> None:
     for run in (jax_run, tf_run):
         memory = run.report.memory
-        device = {"device_live_peak", "device_pool_peak", "process_peak"}
+        device = {"device_live_peak", "device_pool_peak", "process_peak", "device_total_used"}
+        device |= {"device_largest_free_block", "device_fragmented_free"}
         assert set(memory) == {"host_baseline", "host_peak", "host_steady_baseline", "host_steady_peak", *device}
         assert 0 < memory["host_baseline"].value < memory["host_peak"].value
         assert memory["process_peak"].value is None

@@ -26,6 +26,9 @@ def study(folder: Path, *arguments: str, **options: object) -> subprocess.Comple
         (["allocation.fraction=banana"], "Value 'banana' of type 'str' could not be converted to Float"),
         (["allocation=growth", "allocation.fraction=4.0"], "it takes a share of the memory, 0 < f ≤ 1"),
         (["allocation=growth", "allocation.fraction=-1"], "allocation.fraction=-1.0 is not possible"),
+        (["allocation=growth", "allocation.fraction=100"], "more than all memory needs allocation=unified"),
+        (["allocation=unified", "allocation.fraction=0.5"], "a fraction up to 1 would be ignored"),
+        (["allocation=unified", "allocation.fraction=null"], "allocation.fraction=None is not possible"),
         (
             ["allocation=growth", "allocation.fraction=0.5", "allocation.limit_bytes=2000000"],
             "both set the cap; give one of them",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import islice
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from runners import workloads
-from runners.records import FrameworkSpec
+from runners.records import AllocationSpec, FrameworkSpec
 from runners.workloads import churn
 from tests.runners.harness import ROOT, make_spec, run_trial, workload
 
@@ -63,6 +64,24 @@ def test_churn_runs_in_both_and_its_memory_is_seen(framework: str) -> None:
     assert report.counts.traces == 0
     risen = report.memory["host_peak"].value - report.memory["host_baseline"].value
     assert risen >= 0.7 * 0.8 * 64 * 2**20
+
+
+def test_a_fragmented_pool_that_runs_out_says_how_large_its_largest_free_block_was() -> None:
+    """Case 6. The failing request is larger than any free block, and the pool could not grow by it."""
+    spec = workload("churn", "default")
+    spec = replace(spec, shape={**spec.shape, "capacity_mib": 256})
+    limit = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "64"}
+    log = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "process_state=2,bfc_allocator=1"}
+    mode = AllocationSpec("growth", limit_bytes=64 * 2**20, environment={**limit, **log}, accepts=("bfc_limit",))
+    run = run_trial(make_spec("tf", "graph", workload=spec, allocation=mode))
+    assert run.status == 1
+    asked = 4 * int(re.findall(r"OOM when allocating tensor with shape\[(\d+)\]", run.failure["text"])[-1])
+    memory = run.report.memory
+    pool, largest = memory["device_pool_peak"].value, memory["device_largest_free_block"].value
+    assert 0 < largest < asked
+    assert asked > 64 * 2**20 - pool, "it would have fitted into what the pool may still take"
+    assert 0 < memory["device_live_peak"].value <= pool <= 64 * 2**20
+    assert run.report.allocation.effective == "bfc_limit"
 
 
 def test_dynamic_shapes_reports_what_new_shapes_cost() -> None:
