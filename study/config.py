@@ -6,6 +6,7 @@ Every check that needs no launch is made here, and raises `RequestError` naming 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -15,17 +16,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from runners.records import ChipSpec, DeviceSpec, Evidence, FrameworkSpec, Phase, ProtocolSpec, Scalar, WorkloadSpec
 from study import chips
 from study.errors import RequestError
 from study.evidence import resolve
-from study.schema import GROUPS, Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
+from study.schema import Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
 
 #: Integers above it are no exact numbers in every reader of a table.
 MOST = 2**53
+#: What a deadline can be set for.
+BOUNDED = (*(one.value for one in Phase), "total")
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Condition:
     evidence: EvidenceRequest
     replicate: int = 0
 
-    @property
+    @functools.cached_property
     def condition_id(self) -> str:
         """16 hexadecimal digits over all settings and the replicate number."""
         return digest({"settings": self.settings, "replicate": self.replicate})
@@ -76,6 +79,8 @@ class StudyOptions:
     dry_run: bool
     max_seconds: float | None
     search: str | None = None
+    pairing: str = "node"
+    trials_per_job: int | None = None
 
 
 def digest(value: Any) -> str:
@@ -84,9 +89,8 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def condition_from(config: DictConfig) -> Condition:
-    """The condition that a composed configuration asks for. Raises `RequestError` for impossible values."""
-    settings = _typed(config)
+def condition_from(settings: Settings) -> Condition:
+    """The condition that composed settings ask for. Raises `RequestError` for impossible values."""
     allocation = _allocation(settings.allocation)
     workload = _workload(settings.workload)
     kind = settings.device.kind.value
@@ -109,12 +113,16 @@ def condition_from(config: DictConfig) -> Condition:
     return replace(condition, settings=_flat(condition))
 
 
-def options_from(config: DictConfig) -> StudyOptions:
+def options_from(settings: Settings) -> StudyOptions:
     """The study's own settings. Raises `RequestError` for impossible values."""
-    study = _typed(config).study
+    study = settings.study
     _require(0 <= study.seed < MOST, "study.seed", study.seed, "an integer ≥ 0, below 2⁵³")
     _require(study.blocks is None or 1 <= study.blocks <= 10_000, "study.blocks", study.blocks, "1 to 10000")
     _require(study.max_seconds is None or study.max_seconds > 0, "study.max_seconds", study.max_seconds, "seconds > 0")
+    per_job = study.trials_per_job
+    _require(per_job is None or per_job >= 1, "study.trials_per_job", per_job, "an integer ≥ 1")
+    if per_job is not None and study.pairing.value == "node":
+        raise RequestError(f"study.trials_per_job={per_job} has no meaning with study.pairing=node: a job is a block")
     if study.name is not None:
         bad = study.name.strip() in ("", ".", "..") or "/" in study.name or "\0" in study.name or len(study.name) > 200
         _require(not bad, "study.name", study.name, "one folder name, without a slash, of at most 200 characters")
@@ -122,13 +130,7 @@ def options_from(config: DictConfig) -> StudyOptions:
         raise RequestError("study.name and study.resume name two folders; give one of them")
     search = None if study.search is None else study.search.value
     plain = {one.name: getattr(study, one.name) for one in dataclasses.fields(StudyOptions)}
-    return StudyOptions(**{**plain, "search": search})
-
-
-def _typed(config: DictConfig) -> Settings:
-    sections = {name: OmegaConf.to_object(config[name]) for name in GROUPS}
-    study: Any = OmegaConf.to_object(config.study)
-    return Settings(**sections, study=study, evidence=config.evidence)  # type: ignore[arg-type]
+    return StudyOptions(**{**plain, "search": search, "pairing": study.pairing.value})
 
 
 def _require(fine: bool, key: str, value: Any, wanted: str) -> None:
@@ -153,10 +155,16 @@ def _entry(allocation: Allocation, framework: str, device: str) -> AllocationEnt
     found = allocation.frameworks.get(framework, {}).get(device)
     if found is None:
         return None
+    return _checked_entry(json.dumps(found), f"conf/allocation/{allocation.name}.yaml, frameworks.{framework}.{device}")
+
+
+@functools.cache
+def _checked_entry(found: str, where: str) -> AllocationEntry:
+    """An entry in its JSON form, checked once."""
     try:
-        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(AllocationEntry), found))  # type: ignore[return-value]
+        merged = OmegaConf.merge(OmegaConf.structured(AllocationEntry), json.loads(found))
+        return OmegaConf.to_object(merged)  # type: ignore[return-value]
     except OmegaConfBaseException as error:
-        where = f"conf/allocation/{allocation.name}.yaml, frameworks.{framework}.{device}"
         raise RequestError(f"{where}: {str(error).splitlines()[0]}") from error
 
 
@@ -266,8 +274,7 @@ def _protocol(protocol: Protocol, device: str) -> ProtocolSpec:
         fine = getattr(protocol, least) <= getattr(protocol, most)
         _require(fine, f"protocol.{least}", getattr(protocol, least), f"at most protocol.{most}")
     for phase, seconds in protocol.deadlines.items():
-        known = ", ".join([*(one.value for one in Phase), "total"])
-        _require(phase in known.split(", "), "protocol.deadlines", phase, f"one of {known}")
+        _require(phase in BOUNDED, "protocol.deadlines", phase, f"one of {', '.join(BOUNDED)}")
         _require(seconds > 0, f"protocol.deadlines.{phase}", seconds, "seconds > 0")
     return ProtocolSpec(
         name=protocol.name,

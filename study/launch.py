@@ -19,6 +19,7 @@ from pathlib import Path
 import runners
 from runners.compiled import targets
 from runners.records import Evidence, TrialSpec
+from study import assigned
 from study.processes import TRIAL_VARIABLE, Process
 
 #: Variables that change what is measured; a trial holds those that its condition sets and no other.
@@ -62,7 +63,8 @@ class ChildEnds:
 def scrubbed(environment: dict[str, str] | None = None) -> list[str]:
     """The names that a trial does not inherit, sorted."""
     inherited = os.environ if environment is None else environment
-    return sorted(name for name in inherited if name.startswith(SCRUBBED_PREFIXES) or name in SCRUBBED_NAMES)
+    settings = (name for name in inherited if name.startswith(SCRUBBED_PREFIXES) or name in SCRUBBED_NAMES)
+    return sorted(name for name in settings if not assigned.kept(name))
 
 
 def environment(spec: TrialSpec) -> dict[str, str]:

@@ -23,6 +23,7 @@ from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
+from rich.console import Console
 
 # Hydra looks for plug-ins in the package hydra_plugins while its registry is first built; building it before the
 # import below keeps BasicSweeper from being taken for one of ours.
@@ -30,7 +31,7 @@ Plugins.instance()
 
 from hydra.plugins.sweeper import Sweeper  # noqa: E402
 
-from study import compose, search  # noqa: E402
+from study import compose, devices, dispatch, launchers, search  # noqa: E402
 from study.config import Condition, StudyOptions, condition_from, options_from  # noqa: E402
 from study.design import Design, plan  # noqa: E402
 from study.errors import RequestError  # noqa: E402
@@ -55,10 +56,8 @@ class StudySweeper(Sweeper):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Called by Hydra with the configuration of the whole sweep."""
-        self.config, self.context = config, hydra_context
-        self.launcher = Plugins.instance().instantiate_launcher(
-            hydra_context=hydra_context, task_function=task_function, config=config
-        )
+        self.config, self.context, self.task_function = config, hydra_context, task_function
+        devices.PLACE.elsewhere = not launchers.is_in_process(config)
 
     def sweep(self, arguments: list[str]) -> None:
         """Run the study that these overrides describe. Every fault of the request ends up in `REQUEST.error`."""
@@ -68,10 +67,14 @@ class StudySweeper(Sweeper):
             composer = compose.Composer(self.context.config_loader, self.config)
             conditions, options = _conditions(overrides, composer)
             search.require_compiled(conditions, options.search)
+            if devices.PLACE.elsewhere and options.search is not None:
+                raise RequestError(
+                    "study.search probes one batch after another on one machine; leave hydra/launcher out"
+                )
             design = _design(conditions, options, overrides)
             REQUEST.accept(design, options)
             if not options.dry_run:
-                REQUEST.exit_status = max(self._launch(design, options))
+                REQUEST.exit_status = self._run(design, options)
 
     def _overrides(self, arguments: Sequence[str]) -> list[Override]:
         parser = OverridesParser.create(config_loader=self.context.config_loader)
@@ -80,12 +83,26 @@ class StudySweeper(Sweeper):
         preset = [f"{key}={value}" for key, value in self.params.items()]
         return [one for one in parser.parse_overrides(overrides=preset) if one.key_or_group not in keys] + given
 
-    def _launch(self, design: Design, options: StudyOptions) -> list[int]:
+    def _run(self, design: Design, options: StudyOptions) -> int:
+        """In this process, or as the head of workers; the exit status."""
+        if devices.PLACE.elsewhere:
+
+            def launch(files: list[Path], name: str) -> list[Any]:
+                logs = files[0].parent.parent
+                return self._launch(files, launchers.prepared(self.config, design.conditions, logs, name))
+
+            return dispatch.run(design, options, launch, Console())
         with tempfile.TemporaryDirectory(prefix="study-batch-") as folder:
             batch = Path(folder) / "batch.pickle"
             batch.write_bytes(pickle.dumps((design, options)))
-            returned = self.launcher.launch([[f"study.batch={_quoted(str(batch))}"]], initial_job_idx=0)
-            return [job.return_value for job in returned]
+            return max(self._launch([batch], self.config))
+
+    def _launch(self, files: list[Path], config: DictConfig) -> list[Any]:
+        launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=self.context, task_function=self.task_function, config=config
+        )
+        returned = launcher.launch([[f"study.batch={_quoted(str(one))}"] for one in files], initial_job_idx=0)
+        return [job.return_value for job in returned]
 
 
 def _quoted(path: str) -> str:
@@ -121,9 +138,9 @@ def _conditions(overrides: Sequence[Override], composer: compose.Composer) -> tu
         raise RequestError(f"the sweep has {count} conditions; at most {MOST_CONDITIONS} are composed in one study")
     conditions, options = [], None
     for combination in itertools.product(*lists):
-        config = composer.compose(list(combination))
-        conditions.append(condition_from(config))
-        options = options or options_from(config)
+        settings = composer.settings(list(combination))
+        conditions.append(condition_from(settings))
+        options = options or options_from(settings)
     assert options is not None, "a product over lists that are never empty"
     return conditions, options
 
@@ -165,5 +182,7 @@ def register() -> None:
         parent.__path__ = []
     sys.modules[alias] = parent.study = sys.modules[__name__]  # type: ignore[attr-defined]
     Plugins.instance().register(StudySweeper)
+    # from here on its own name again: other machines find the class by it when they read what a launcher sends
+    StudySweeper.__module__ = __name__
     node = {"_target_": f"{alias}.StudySweeper", "params": None}
     ConfigStore.instance().store(group="hydra/sweeper", name="study", node=node, provider="study")
