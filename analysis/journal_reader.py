@@ -136,7 +136,7 @@ class JournalReader:
             if body.get("kind") == "session":
                 session = session_from_dict(body)
                 self.sessions[folder, session.session_id] = session
-            else:
+            elif body.get("kind") != "started":  # what a worker was about to do: its record says how it ended
                 self._keep(folder, line, trial_row(body))
         except (RecordError, ValueError, RecursionError) as error:
             self.bad.append((shown, number, False, str(error)))

@@ -73,6 +73,18 @@ def _comparison(tables: Tables) -> str:
         f"are adjusted by Holm over the {tested} comparisons that can be tested. Equal in practice means within "
         f"±{margin:.2g} by two one-sided tests, adjusted likewise. The paired standard deviation reached was "
         f"{_range(pairs['paired_sd_log'] * 100)} %. Only cells that both sides have are compared."
+        f"{_apart(tables.trials)}"
+    )
+
+
+def _apart(trials: pd.DataFrame) -> str:
+    """A sentence where trials ran on unlike machines; empty where all could be compared."""
+    kinds = trials["provenance_hash"].nunique()
+    if kinds < 2:
+        return ""
+    return (
+        f" The trials ran under {kinds} provenances (kinds of machine, or versions); trials of different provenance "
+        "are not paired."
     )
 
 

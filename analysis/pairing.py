@@ -21,12 +21,16 @@ Block = tuple[int, int, int]
 
 @dataclass
 class Side:
-    """One condition's trials within one provenance: index labels of usable trials by block, and outcome counts."""
+    """One condition's trials within one provenance: index labels of usable trials by block, and outcome counts.
+
+    `elsewhere` says of a side without trials that it was run under another provenance.
+    """
 
     level: str
     label: str
     condition: str = ""
     tenant: bool = False
+    elsewhere: bool = False
     usable: dict[Block, list[int]] = field(default_factory=dict)
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -70,11 +74,15 @@ def find_pairs(trials: pd.DataFrame, places: dict[str, Place]) -> list[Pair]:
     cell_labels: dict[str, str] = {}
     for place in places.values():
         cell_labels.setdefault(place.cell, place.cell_label)
+    run_anywhere = {(key, level) for (_, key), cell in sides.items() for level in cell}
     for (provenance, key), cell in sides.items():
         for one, other in _combinations(list(levels), cell):
             if not _is_meant(one, other, cell, companies, alone):
                 continue
-            first, second = (cell.get(level) or Side(level, levels[level]) for level in (one, other))
+            first, second = (
+                cell.get(level) or Side(level, levels[level], elsewhere=(key, level) in run_anywhere)
+                for level in (one, other)
+            )
             blocks = [block for block in first.usable if block in second.usable]
             common = [(first.usable[block], second.usable[block]) for block in blocks]
             pairs.append(Pair(provenance, cell_labels[key], first, second, common))
@@ -114,6 +122,8 @@ def _sides(trials: pd.DataFrame, places: dict[str, Place]) -> dict[tuple[str, st
 
 
 def _absence(side: Side) -> str:
+    if not side.outcomes and side.elsewhere:
+        return f"{side.label}: run on another kind of machine or other versions only, which is not compared"
     if not side.outcomes:
         return f"{side.label}: not run"
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(side.outcomes.items()))

@@ -20,7 +20,9 @@ def progress_table(journals: Journals, labels: dict[str, str]) -> pd.DataFrame:
     """
     done = _done(journals.trials)
     rows = []
-    for study, design in {session.study: session.design for session in journals.sessions}.items():
+    # a worker's session has no design of its own
+    designed = {session.study: session.design for session in journals.sessions if session.design.get("conditions")}
+    for study, design in designed.items():
         blocks = max(int(design.get("blocks") or 0), 1)
         entries = [_condition_id(entry) for entry in design.get("conditions") or []]
         replicates = Counter(journals.canonical.get(entry, entry) for entry in entries)

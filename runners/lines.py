@@ -28,11 +28,11 @@ def encode_line(message: Any) -> str:
 
     Non-finite floats become the strings "nan", "inf", "-inf", which JSON can carry and `float` reads back.
     """
-    body = _plain(
-        dataclasses.asdict(message) if dataclasses.is_dataclass(message) and not isinstance(message, type) else message
-    )
+    body = _plain(message)
     body.pop("checksum", None)
-    return _dump({**body, "checksum": _checksum(body)}) + "\n"
+    text = _dump(body)
+    checksum = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f'{text[:-1]}{"," if body else ""}"checksum":"{checksum}"}}\n'
 
 
 def decode_line(line: str) -> dict[str, Any]:
@@ -105,7 +105,11 @@ def _dump(body: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Only what JSON has: tuples become lists, enum members their values, non-finite floats strings."""
+    """Only what JSON has: dataclasses become objects, tuples lists, enum members their values, inf and nan strings."""
+    if type(value) in (str, int, bool, type(None)):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import shlex
 import sys
 from pathlib import Path
 
 import hydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from study import compose, dry_run, help, modes, reproduce, schema, session, sweeper
-from study.errors import EXIT_FINDINGS, EXIT_OK, EXIT_REQUEST, RequestError, StorageError
+from study import compose, dry_run, help, launchers, modes, reproduce, schema, sweeper
+from study.errors import EXIT_FINDINGS, EXIT_OK, EXIT_REQUEST, RequestError
 from study.interrupts import Interrupted, interruptible
+from study.jobs import job
 from study.request import REQUEST
 
 #: Hydra's own commands; anything else is a sweep, of one condition or of many.
@@ -73,19 +72,9 @@ def conf_folder() -> Path:
     return beside if (beside / "config.yaml").exists() else here / "conf"
 
 
-def job(config: DictConfig) -> int:
-    """The function that a Hydra launcher calls: run the design that the sweeper has put into a file."""
-    design, options = pickle.loads(Path(config.study.batch).read_bytes())
-    try:
-        return session.run(design, options, Console())
-    except (RequestError, StorageError) as error:
-        # said once, at the end; Hydra would print its own advice first
-        REQUEST.error = error
-        return EXIT_FINDINGS
-
-
 def _study(arguments: list[str]) -> int:
     try:
+        launchers.require_plugin(arguments)
         with interruptible():
             _hydra(arguments)
     except Interrupted as stop:
@@ -98,6 +87,8 @@ def _study(arguments: list[str]) -> int:
         REQUEST.error = RequestError(compose.explain(error))
     except OSError as error:
         REQUEST.error = RequestError(str(error))
+    except RequestError as error:
+        REQUEST.error = error
     if REQUEST.error is not None:
         _say(str(REQUEST.error))
         return EXIT_REQUEST if isinstance(REQUEST.error, RequestError) else EXIT_FINDINGS

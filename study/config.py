@@ -6,6 +6,7 @@ Every check that needs no launch is made here, and raises `RequestError` naming 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from runners.records import ChipSpec, DeviceSpec, Evidence, FrameworkSpec, Phase, ProtocolSpec, Scalar, WorkloadSpec
@@ -24,10 +25,12 @@ from study import chips, colocation
 from study.conflicts import require_no_conflict
 from study.errors import RequestError
 from study.evidence import resolve
-from study.schema import GROUPS, Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
+from study.schema import Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start, Workload
 
 #: Integers above it are no exact numbers in every reader of a table.
 MOST = 2**53
+#: What a deadline can be set for.
+BOUNDED = (*(one.value for one in Phase), "total")
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Condition:
     tenants: int = 1
     stagger_seconds: float = 0.0
 
-    @property
+    @functools.cached_property
     def condition_id(self) -> str:
         """16 hexadecimal digits over all settings and the replicate number.
 
@@ -98,6 +101,8 @@ class StudyOptions:
     max_seconds: float | None
     search: str | None = None
     theme: str | None = None
+    pairing: str = "node"
+    trials_per_job: int | None = None
 
     def in_theme(self, theme: str) -> StudyOptions:
         """The same options for one theme of several, which all land under one name."""
@@ -110,12 +115,11 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def condition_from(config: DictConfig, company: Sequence[str] = (), tenant: int | None = None) -> Condition:
-    """The condition that a composed configuration asks for. Raises `RequestError` for impossible values.
+def condition_from(settings: Settings, company: Sequence[str] = (), tenant: int | None = None) -> Condition:
+    """The condition that composed settings ask for. Raises `RequestError` for impossible values.
 
     `company` are the framework levels of a co-location, of which this condition is number `tenant`, from 1; none: solo.
     """
-    settings = _typed(config)
     allocation = _allocation(settings.allocation)
     workload = _workload(settings.workload)
     kind = settings.device.kind.value
@@ -141,12 +145,16 @@ def condition_from(config: DictConfig, company: Sequence[str] = (), tenant: int 
     return replace(condition, settings={**_flat(condition), **_shared(condition, company)})
 
 
-def options_from(config: DictConfig) -> StudyOptions:
+def options_from(settings: Settings) -> StudyOptions:
     """The study's own settings. Raises `RequestError` for impossible values."""
-    study = _typed(config).study
+    study = settings.study
     _require(0 <= study.seed < MOST, "study.seed", study.seed, "an integer ≥ 0, below 2⁵³")
     _require(study.blocks is None or 1 <= study.blocks <= 10_000, "study.blocks", study.blocks, "1 to 10000")
     _require(study.max_seconds is None or study.max_seconds > 0, "study.max_seconds", study.max_seconds, "seconds > 0")
+    per_job = study.trials_per_job
+    _require(per_job is None or per_job >= 1, "study.trials_per_job", per_job, "an integer ≥ 1")
+    if per_job is not None and study.pairing.value == "node":
+        raise RequestError(f"study.trials_per_job={per_job} has no meaning with study.pairing=node: a job is a block")
     if study.name is not None:
         bad = study.name.strip() in ("", ".", "..") or "/" in study.name or "\0" in study.name or len(study.name) > 200
         _require(not bad, "study.name", study.name, "one folder name, without a slash, of at most 200 characters")
@@ -154,14 +162,7 @@ def options_from(config: DictConfig) -> StudyOptions:
         raise RequestError("study.name and study.resume name two folders; give one of them")
     search = None if study.search is None else study.search.value
     plain = {one.name: getattr(study, one.name) for one in dataclasses.fields(StudyOptions) if one.name != "theme"}
-    return StudyOptions(**{**plain, "search": search})
-
-
-def _typed(config: DictConfig) -> Settings:
-    sections = {name: OmegaConf.to_object(config[name]) for name in GROUPS}
-    study: Any = OmegaConf.to_object(config.study)
-    plain = {name: config[name] for name in ("evidence", "colocation", "colocation_stagger_seconds")}
-    return Settings(**sections, study=study, **plain)  # type: ignore[arg-type]
+    return StudyOptions(**{**plain, "search": search, "pairing": study.pairing.value})
 
 
 def _require(fine: bool, key: str, value: Any, wanted: str) -> None:
@@ -199,9 +200,15 @@ def entry_of(allocation: Allocation, framework: str, device: str) -> AllocationE
     found = allocation.frameworks.get(framework, {}).get(device)
     if found is None:
         return None
-    where = f"conf/allocation/{allocation.name}.yaml, frameworks.{framework}.{device}"
+    return _checked_entry(json.dumps(found), f"conf/allocation/{allocation.name}.yaml, frameworks.{framework}.{device}")
+
+
+@functools.cache
+def _checked_entry(found: str, where: str) -> AllocationEntry:
+    """An entry in its JSON form, checked once."""
     try:
-        entry: AllocationEntry = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(AllocationEntry), found))  # type: ignore[assignment]
+        merged = OmegaConf.merge(OmegaConf.structured(AllocationEntry), json.loads(found))
+        entry: AllocationEntry = OmegaConf.to_object(merged)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
         raise RequestError(f"{where}: {str(error).splitlines()[0]}") from error
     require_no_conflict(entry, where)
@@ -314,8 +321,7 @@ def _protocol(protocol: Protocol, device: str) -> ProtocolSpec:
         fine = getattr(protocol, least) <= getattr(protocol, most)
         _require(fine, f"protocol.{least}", getattr(protocol, least), f"at most protocol.{most}")
     for phase, seconds in protocol.deadlines.items():
-        known = ", ".join([*(one.value for one in Phase), "total"])
-        _require(phase in known.split(", "), "protocol.deadlines", phase, f"one of {known}")
+        _require(phase in BOUNDED, "protocol.deadlines", phase, f"one of {', '.join(BOUNDED)}")
         _require(seconds > 0, f"protocol.deadlines.{phase}", seconds, "seconds > 0")
     return ProtocolSpec(
         name=protocol.name,

@@ -8,6 +8,7 @@ works at the same time.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Callable, Sequence
@@ -63,6 +64,10 @@ class Design:
 
     def groups(self) -> list[list[Condition]]:
         """The conditions that are launched, grouped by what they are compared with, or share the device with."""
+        return [list(group) for group in self._grouped]
+
+    @functools.cached_property
+    def _grouped(self) -> list[list[Condition]]:
         launched = [one for one in self.conditions if one.condition_id not in self.unlaunched]
         solo = [one for one in launched if one.tenant is None]
         return [*_groups(solo, self.primary), *companies.together(launched)]
@@ -124,9 +129,7 @@ def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | No
         blocks=blocks if fixed else max(one.least for one in asked),
         most_blocks=blocks if fixed else max(one.most for one in asked),
         half_width=None if fixed or not half_widths else min(half_widths),
-        unlaunched=companies.whole_or_not(
-            numbered, {one.condition_id: outcome for one in numbered if (outcome := without_launch(one)) is not None}
-        ),
+        unlaunched=companies.whole_or_not(numbered, _unlaunched(numbered)),
         **rest,
     )
 
@@ -147,16 +150,23 @@ def trial(condition: Condition, block: int, order: int, seed: int, with_entry: b
         condition_id=condition.condition_id,
         block=block,
         order=order,
-        seed=int(digest({"block": block, "seed": seed})[:12], 16),
+        seed=_block_seed(block, seed),
         evidence=found.value,
         framework=condition.framework,
         device=condition.device,
-        allocation=allocation_spec(condition) if with_entry and found is Evidence.MEASURED else bare,
+        allocation=allocation_spec(condition)
+        if with_entry and not devices.PLACE.elsewhere and found is Evidence.MEASURED
+        else bare,
         workload=condition.workload,
         protocol=_protocol(condition, found),
         settings={**condition.settings, "replicate": condition.replicate},
         tenancy=companies.tenancy(condition, block, seed),
     )
+
+
+@functools.cache
+def _block_seed(block: int, seed: int) -> int:
+    return int(digest({"block": block, "seed": seed})[:12], 16)
 
 
 def evidence(condition: Condition) -> Evidence:
@@ -204,6 +214,29 @@ def limit_bytes(condition: Condition) -> int | None:
         return asked.limit_bytes
     total = devices.total_memory_bytes(condition.device.kind)
     return None if total is None else int(asked.fraction * total)
+
+
+def _unlaunched(conditions: Sequence[Condition]) -> dict[str, Outcome]:
+    """Condition id → why it is not launched. What that depends on is looked at once for all conditions alike in it."""
+    reasons: dict[Any, Outcome | None] = {}
+    found = {}
+    for one in conditions:
+        mode = one.allocation
+        key = (
+            one.framework,
+            repr(one.device),
+            one.evidence,
+            repr(one.entry),
+            mode.name,
+            mode.fraction,
+            mode.limit_bytes,
+        )
+        if key not in reasons:
+            reasons[key] = without_launch(one)
+        outcome = reasons[key]
+        if outcome is not None:
+            found[one.condition_id] = outcome
+    return found
 
 
 def without_launch(condition: Condition) -> Outcome | None:
@@ -258,6 +291,8 @@ def _not_applicable(condition: Condition) -> Outcome | None:
 
 
 def _unavailable(condition: Condition) -> Outcome | None:
+    if devices.PLACE.elsewhere:
+        return None
     entry, absent = condition.entry, absence(condition.device)
     if evidence(condition) is Evidence.COMPILED:
         missing = devices.missing_compiler(condition.device.kind)
@@ -299,7 +334,7 @@ def _number_replicates(conditions: Sequence[Condition]) -> list[Condition]:
     for one in conditions:
         count = seen.get(one.condition_id, 0)
         seen[one.condition_id] = count + 1
-        numbered.append(replace(one, replicate=count))
+        numbered.append(replace(one, replicate=count) if count else one)
     return numbered
 
 

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -24,8 +25,23 @@ LIBRARY_FOLDERS = (
 )
 
 
+@dataclass
+class Place:
+    """Whether trials run on other machines, which a launcher reaches and this process cannot look at."""
+
+    elsewhere: bool = False
+
+
+PLACE = Place()
+
+
 def absence(device: str) -> str | None:
-    """Why no such device can be measured here (a sentence), or None where it is present."""
+    """Why no such device can be measured here (a sentence), or None where it is present.
+
+    Of other machines nothing is known beforehand: their devices count as present, and each worker looks for itself.
+    """
+    if PLACE.elsewhere:
+        return None
     if device == "gpu" and not list(Path("/proc/driver/nvidia/gpus").glob("*")):
         return "no NVIDIA GPU: the driver lists none under /proc/driver/nvidia/gpus"
     if device == "tpu" and not _tpu_nodes():

@@ -17,7 +17,7 @@ def resolve(request: EvidenceRequest, device: DeviceSpec) -> Evidence:
 def absence(device: DeviceSpec) -> str | None:
     """Why the device, or the chip meant, cannot be measured here (a sentence); None where it can."""
     absent = devices.absence(device.kind)
-    if absent is not None or device.sheet is None:
+    if absent is not None or device.sheet is None or devices.PLACE.elsewhere:
         return absent
     found = chips.found(device.kind)
     if found == device.sheet.name:

@@ -5,17 +5,21 @@ One file per writing process, so that workers on many hosts never share a file. 
 
 from __future__ import annotations
 
+import datetime as dt
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from runners.lines import RecordError, decode_line, encode_line, trial_from_dict
-from runners.records import SessionRecord, TrialRecord
+from runners.records import ANSWERS, SessionRecord, TrialRecord, TrialSpec
 from study.errors import RequestError, StorageError
+
+#: The kind of line by which a worker says that a trial begins; analysis passes over it.
+STARTED = "started"
 
 
 class Journal:
@@ -40,6 +44,12 @@ class Journal:
     def append(self, record: TrialRecord) -> None:
         """Put one record on disk. Raises `StorageError` and leaves the file as it was where that fails."""
         self._write(encode_line(record))
+
+    def begin(self, group: Sequence[TrialSpec]) -> None:
+        """Put on disk that these trials are about to be launched: what is left of them if this process is lost."""
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        told = [{"kind": STARTED, "trial_id": spec.trial_id, "started_utc": now} for spec in group]
+        self._write("".join(map(encode_line, told)))
 
     def __enter__(self) -> Journal:
         return self
@@ -91,37 +101,98 @@ class FolderLock:
 
 @dataclass
 class Past:
-    """What earlier sessions left in a folder: a record of each trial id, and the unreadable lines."""
+    """What a folder's journals hold: a record of each trial id, and the unreadable lines.
+
+    `begun` has the trials that workers announced, session id and trial id → when; `ended` those that have a record.
+    """
 
     records: dict[str, TrialRecord] = field(default_factory=dict)
     sessions: list[dict[str, Any]] = field(default_factory=list)
     bad_lines: list[str] = field(default_factory=list)
+    begun: dict[tuple[str, str], str] = field(default_factory=dict)
+    ended: set[tuple[str, str]] = field(default_factory=set)
+
+    def done(self) -> set[str]:
+        """The trials with an answer, which no resume runs again."""
+        return {key for key, record in self.records.items() if record.outcome.kind in ANSWERS}
+
+    def design(self) -> dict[str, Any]:
+        """The design of the last session that had one; a worker's session has none."""
+        return next((one["design"] for one in reversed(self.sessions) if "seed" in (one.get("design") or {})), {})
+
+    def take(self, place: str, line: str, session_id: str) -> TrialRecord | None:
+        """Take in one line of the journal of this session; its record, where it is one."""
+        try:
+            body = decode_line(line)
+            if body.get("kind") == "session":
+                self.sessions.append(body)
+                return None
+            if body.get("kind") == STARTED:
+                self.begun[session_id, str(body.get("trial_id"))] = str(body.get("started_utc"))
+                return None
+            record = trial_from_dict(body)
+        except RecordError as error:
+            self.bad_lines.append(f"{place}: {error}")
+            return None
+        self.records[record.spec.trial_id] = record
+        self.ended.add((record.session_id, record.spec.trial_id))
+        return record
 
 
 def read_past(folder: Path) -> Past:
     """All journals of a folder. Of several records of one trial the last is kept; a bad line costs only itself."""
     past = Past()
-    for place, line in _lines(folder):
-        try:
-            body = decode_line(line)
-            if body.get("kind") == "session":
-                past.sessions.append(body)
-            else:
-                record = trial_from_dict(body)
-                past.records[record.spec.trial_id] = record
-        except RecordError as error:
-            past.bad_lines.append(f"{place}: {error}")
+    for path in _journals(folder):
+        for place, line in _lines(path.read_bytes(), path.name):
+            past.take(place, line, path.stem)
     past.sessions.sort(key=lambda session: str(session.get("started_utc")))
     return past
 
 
-def _lines(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(one for one in (folder / "journal").glob("*.jsonl") if one.is_file()):
-        text = path.read_bytes().decode("utf-8-sig", errors="replace")
-        for number, line in enumerate(text.split("\n"), start=1):
-            stripped = line.strip("\0 \t\r\ufeff")
-            if stripped:
-                yield f"{path.name} line {number}", stripped
+class JournalTail:
+    """Reads what has been added to a folder's journals since the last look. `past` holds all of it.
+
+    A last line without its end is left for the next look: its writer may be at work on it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read_bytes: dict[Path, int] = {}
+        self.past = Past()
+
+    def refresh(self) -> list[TrialRecord]:
+        """The records that are new in the folder, in the order found."""
+        return [record for path in _journals(self._folder) for record in self._added(path)]
+
+    def read(self, sessions: Iterable[str]) -> list[TrialRecord]:
+        """The records that are new in the journals of these sessions, whether or not the folder lists them yet.
+
+        A file is opened anew, which makes an NFS client ask its server how long it is by now.
+        """
+        named = [self._folder / "journal" / f"{one}.jsonl" for one in dict.fromkeys(sessions)]
+        return [record for path in named if path.is_file() for record in self._added(path)]
+
+    def _added(self, path: Path) -> list[TrialRecord]:
+        start = self._read_bytes.get(path, 0)
+        with path.open("rb") as file:
+            file.seek(start)
+            added = file.read()
+        added = added[: added.rfind(b"\n") + 1]
+        self._read_bytes[path] = start + len(added)
+        taken = [self.past.take(place, line, path.stem) for place, line in _lines(added, path.name)]
+        return [record for record in taken if record is not None]
+
+
+def _journals(folder: Path) -> list[Path]:
+    return sorted(one for one in (folder / "journal").glob("*.jsonl") if one.is_file())
+
+
+def _lines(content: bytes, name: str) -> Iterator[tuple[str, str]]:
+    text = content.decode("utf-8-sig", errors="replace")
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip("\0 \t\r\ufeff")
+        if stripped:
+            yield f"{name} line {number}", stripped
 
 
 def _trouble(path: Path, error: OSError) -> str:

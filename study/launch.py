@@ -20,7 +20,7 @@ import runners
 from runners.compiled import targets
 from runners.probes import allocator_log
 from runners.records import Evidence, TrialSpec
-from study import devices
+from study import assigned, devices
 from study.processes import TRIAL_VARIABLE, Process
 
 #: Variables that change what is measured; a trial holds those that its condition sets and no other.
@@ -64,7 +64,8 @@ class ChildEnds:
 def scrubbed(environment: dict[str, str] | None = None) -> list[str]:
     """The names that a trial does not inherit, sorted."""
     inherited = os.environ if environment is None else environment
-    return sorted(name for name in inherited if name.startswith(SCRUBBED_PREFIXES) or name in SCRUBBED_NAMES)
+    settings = (name for name in inherited if name.startswith(SCRUBBED_PREFIXES) or name in SCRUBBED_NAMES)
+    return sorted(name for name in settings if not assigned.kept(name))
 
 
 def environment(spec: TrialSpec) -> dict[str, str]:

@@ -14,6 +14,9 @@ import yaml
 from runners.records import SessionRecord
 from study.errors import RequestError
 
+#: A design with more conditions than these is not listed.
+MOST_LISTED = 500
+
 
 def write(folder: Path, session: SessionRecord) -> None:
     """Add a session to the manifest, replacing the file in one step. Raises `RequestError` where that fails."""
@@ -39,10 +42,19 @@ def _section(session: SessionRecord) -> dict[str, Any]:
     return {
         "session_id": session.session_id,
         "started_utc": session.started_utc,
-        "design": session.design,
+        "design": _readable(session),
         "provenance_hash": session.provenance_hash,
         "provenance": session.provenance,
     }
+
+
+def _readable(session: SessionRecord) -> dict[str, Any]:
+    """The design; of a long one neither conditions nor order are repeated, which nobody would read."""
+    count = len(session.design.get("conditions") or [])
+    if count <= MOST_LISTED:
+        return session.design
+    where = f"{count} conditions: see the first line of journal/{session.session_id}.jsonl"
+    return {**session.design, "conditions": where, "order": where}
 
 
 def _earlier(path: Path) -> list[dict[str, Any]]:

@@ -63,6 +63,7 @@ def scrub(text: str) -> str:
     return re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", "<host>", text) if len(host) > 3 else text
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def scrub_folders(text: str) -> str:
     """The text without those folders, and with shared libraries named without theirs. A machine's name may stay.
 

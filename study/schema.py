@@ -70,6 +70,11 @@ class Search(Enum):
     batch_size = "batch_size"
 
 
+class Pairing(Enum):
+    node = "node"
+    none = "none"
+
+
 class Start(Enum):
     auto = "auto"
     zygote = "zygote"
@@ -200,6 +205,12 @@ class Study:
         None, "compiled evidence: find the largest batch that fits each framework and chip", "batch_size"
     )
     max_seconds: Optional[float] = setting(None, "stop between trials after so long; null = no bound", "seconds")
+    pairing: Pairing = setting(
+        Pairing.node, "on a cluster: a block's conditions on one node, or on any (then unlike nodes are not compared)"
+    )
+    trials_per_job: Optional[int] = setting(
+        None, "with pairing=none: trials that go out as one job; null = one, or one group that takes turns", "trials"
+    )
     batch: Optional[str] = setting(None, "set by the sweeper for its own jobs")
 
 

@@ -12,14 +12,15 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 
 from runners.records import ANSWERS, Outcome, OutcomeKind, SessionRecord, TrialRecord, TrialSpec
-from study import manifest, processes, record_table, search
+from study import batches, manifest, processes, record_table, search
 from study.config import Condition, StudyOptions
 from study.design import Design, trial
 from study.errors import EXIT_FINDINGS, EXIT_OK, RequestError
@@ -31,6 +32,13 @@ from study.stopping import precise_enough
 from study.tenancy import TenancySupervisor
 
 OUTPUTS = Path("outputs")
+
+
+class Runner(Protocol):
+    """Runs a group of trials to its end: `Supervisor`, or what a worker puts around it."""
+
+    def run(self, group: Sequence[TrialSpec], finished: Callable[[TrialRecord], None]) -> None:
+        """`finished` gets every record as soon as its trial has ended."""
 
 
 @dataclass
@@ -58,7 +66,8 @@ def run(design: Design, options: StudyOptions, console: Console) -> int:
     folder = study_folder(design, options)
     lock = FolderLock(folder)
     try:
-        session = _open(design, options, folder, console)
+        batches.withdraw(folder, wait_for_none=True)
+        session = open_session(design, options, folder, console)
         _run_blocks(session)
     except KeyboardInterrupt:
         resume = f"the same command with study.resume={_resumed_by(options, folder)} runs the rest"
@@ -66,7 +75,7 @@ def run(design: Design, options: StudyOptions, console: Console) -> int:
         raise
     finally:
         lock.release()
-    return _conclude(session)
+    return conclude(session)
 
 
 def study_folder(design: Design, options: StudyOptions) -> Path:
@@ -89,7 +98,7 @@ def _resumed_by(options: StudyOptions, folder: Path) -> Path:
     return folder if options.theme is None else folder.parent
 
 
-def _open(design: Design, options: StudyOptions, folder: Path, console: Console) -> Session:
+def open_session(design: Design, options: StudyOptions, folder: Path, console: Console) -> Session:
     """Read what is there, say what that means, and write the manifest."""
     past = read_past(folder)
     _refuse_another_study(design, past, folder)
@@ -111,7 +120,7 @@ def _refuse_another_study(design: Design, past: Past, folder: Path) -> None:
     """One folder, one question: another seed, primary factor or set of conditions is another study."""
     if not past.sessions:
         return
-    earlier, now = past.sessions[-1].get("design", {}), design.plain(with_order=False)
+    earlier, now = past.design(), design.plain(with_order=False)
     for key, setting in (("seed", "study.seed"), ("primary", "study.primary"), ("factors", "the factors")):
         if key in earlier and json.dumps(earlier[key]) != json.dumps(now[key]):
             raise RequestError(
@@ -148,13 +157,13 @@ def _run_blocks(session: Session) -> None:
     ):
         supervisor = TenancySupervisor(starters, session.folder, progress)
         for spec, outcome in design.unlaunched_trials():
-            if not _is_done(session, spec):
-                _acknowledge(session, journal, progress, _unlaunched(spec, outcome))
+            if not is_done(session, spec):
+                acknowledge(session, journal, progress, unlaunched(spec, outcome))
         for block in _blocks(session, progress):
             for group in design.block(block):
-                if _out_of_time(session):
+                if out_of_time(session):
                     return
-                _run_group(session, supervisor, journal, progress, group)
+                run_group(session, supervisor, journal, progress, group)
         if session.options.search is not None:
             _run_searches(session, supervisor, journal, progress)
 
@@ -173,10 +182,10 @@ def _blocks(session: Session, progress: Progress) -> Iterator[int]:
         yield block
 
 
-def _run_group(
-    session: Session, supervisor: TenancySupervisor, journal: Journal, progress: Progress, group: list[TrialSpec]
+def run_group(
+    session: Session, supervisor: Runner, journal: Journal, progress: Progress, group: list[TrialSpec]
 ) -> None:
-    missing = [spec for spec in group if not _is_done(session, spec)]
+    missing = [spec for spec in group if not is_done(session, spec)]
     shared = group[0].tenancy is not None
     if missing and (shared or any(_is_foreign(session, spec) for spec in group)):
         # its finished part ran under other versions or on another machine, or in a company that is gone: only a whole
@@ -186,7 +195,9 @@ def _run_group(
         progress.already_done()
     together = [missing] if shared or group[0].protocol.interleave else [[spec] for spec in missing]
     for part in filter(None, together):
-        supervisor.run(part, lambda record: _acknowledge(session, journal, progress, record))
+        if out_of_time(session):
+            return
+        supervisor.run(part, lambda record: acknowledge(session, journal, progress, record))
 
 
 def _run_searches(session: Session, supervisor: TenancySupervisor, journal: Journal, progress: Progress) -> None:
@@ -194,9 +205,9 @@ def _run_searches(session: Session, supervisor: TenancySupervisor, journal: Jour
 
     def try_one(condition: Condition) -> TrialRecord | None:
         spec = trial(condition, 0, 0, session.design.seed)
-        if not _is_done(session, spec) and not _out_of_time(session):
+        if not is_done(session, spec) and not out_of_time(session):
             progress.extend_by(1)
-            _run_group(session, supervisor, journal, progress, [spec])
+            run_group(session, supervisor, journal, progress, [spec])
         return session.records.get(spec.trial_id)
 
     for group in session.design.groups():
@@ -205,7 +216,7 @@ def _run_searches(session: Session, supervisor: TenancySupervisor, journal: Jour
             progress.say(search.sentence(condition, found))
 
 
-def _is_done(session: Session, spec: TrialSpec) -> bool:
+def is_done(session: Session, spec: TrialSpec) -> bool:
     """Failed trials are run again; answers (ok, oom, not applicable) are kept."""
     record = session.records.get(spec.trial_id)
     return record is not None and record.outcome.kind in ANSWERS
@@ -216,7 +227,7 @@ def _is_foreign(session: Session, spec: TrialSpec) -> bool:
     return record is not None and record.provenance_hash != session.identity.provenance_hash
 
 
-def _acknowledge(session: Session, journal: Journal, progress: Progress, record: TrialRecord) -> None:
+def acknowledge(session: Session, journal: Journal, progress: Progress, record: TrialRecord) -> None:
     """Complete a record, put it on disk, and only then count it."""
     record = scrubbed(record)
     record = replace(
@@ -230,12 +241,12 @@ def _acknowledge(session: Session, journal: Journal, progress: Progress, record:
     progress.finished(record)
 
 
-def _unlaunched(spec: TrialSpec, outcome: Outcome) -> TrialRecord:
+def unlaunched(spec: TrialSpec, outcome: Outcome) -> TrialRecord:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     return TrialRecord(spec=spec, outcome=outcome, start="not launched", started_utc=now)
 
 
-def _out_of_time(session: Session) -> bool:
+def out_of_time(session: Session) -> bool:
     limit = session.options.max_seconds
     if limit is not None and not session.stopped and time.monotonic() - session.started > limit:
         resume = f"study.resume={_resumed_by(session.options, session.folder)}"
@@ -243,7 +254,7 @@ def _out_of_time(session: Session) -> bool:
     return bool(session.stopped)
 
 
-def _conclude(session: Session) -> int:
+def conclude(session: Session) -> int:
     """Show the result, analysed in a process of its own (the parent holds no pandas), and settle the exit status."""
     if session.stopped:
         session.console.print(session.stopped, markup=False, highlight=False)

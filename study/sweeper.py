@@ -24,6 +24,7 @@ from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
+from rich.console import Console
 
 # Hydra looks for plug-ins in the package hydra_plugins while its registry is first built; building it before the
 # import below keeps BasicSweeper from being taken for one of ours.
@@ -31,11 +32,12 @@ Plugins.instance()
 
 from hydra.plugins.sweeper import Sweeper  # noqa: E402
 
-from study import colocation, compose, search, themes  # noqa: E402
+from study import colocation, compose, devices, dispatch, launchers, search, themes  # noqa: E402
 from study.config import Condition, StudyOptions, condition_from, options_from  # noqa: E402
 from study.design import Design, plan  # noqa: E402
 from study.errors import RequestError  # noqa: E402
 from study.request import REQUEST  # noqa: E402
+from study.schema import Settings  # noqa: E402
 
 #: Settings of the study as a whole: they take one value, never a sweep.
 UNSWEPT = "study."
@@ -60,10 +62,8 @@ class StudySweeper(Sweeper):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Called by Hydra with the configuration of the whole sweep."""
-        self.config, self.context = config, hydra_context
-        self.launcher = Plugins.instance().instantiate_launcher(
-            hydra_context=hydra_context, task_function=task_function, config=config
-        )
+        self.config, self.context, self.task_function = config, hydra_context, task_function
+        devices.PLACE.elsewhere = not launchers.is_in_process(config)
 
     def sweep(self, arguments: list[str]) -> None:
         """Run the study that these overrides describe. Every fault of the request ends up in `REQUEST.error`."""
@@ -74,7 +74,7 @@ class StudySweeper(Sweeper):
             else:
                 REQUEST.accept([self._study(arguments, self.params, composer)])
             if not REQUEST.studies[0][1].dry_run:
-                REQUEST.exit_status = self._run()
+                REQUEST.exit_status = self._run_all()
 
     def _study(self, arguments: Sequence[str], params: dict[str, Any], composer: compose.Composer) -> Study:
         """The design that these overrides and a preset's `params` ask for, and its options, checked."""
@@ -82,6 +82,8 @@ class StudySweeper(Sweeper):
         _refuse_ignored(overrides)
         conditions, options = _conditions(overrides, composer, self._frameworks())
         search.require_compiled(conditions, options.search)
+        if devices.PLACE.elsewhere and options.search is not None:
+            raise RequestError("study.search probes one batch after another on one machine; leave hydra/launcher out")
         _refuse_shared_search(conditions, options.search)
         return _design(conditions, options, overrides), options
 
@@ -97,9 +99,9 @@ class StudySweeper(Sweeper):
             studies.append((replace(design, command=command), replace(options, name=name).in_theme(theme)))
         return studies
 
-    def _run(self) -> int:
+    def _run_all(self) -> int:
         """Run every study that was asked for, and what belongs to all of them. The worst exit status."""
-        statuses = [status for design, options in REQUEST.studies for status in self._launch(design, options)]
+        statuses = [self._run(design, options) for design, options in REQUEST.studies]
         if self.themes:
             statuses.append(themes.conclude(REQUEST.studies[0][1]))
         return max(statuses)
@@ -117,12 +119,26 @@ class StudySweeper(Sweeper):
         preset = [f"{key}={value}" for key, value in params.items()]
         return [one for one in parser.parse_overrides(overrides=preset) if one.key_or_group not in keys] + given
 
-    def _launch(self, design: Design, options: StudyOptions) -> list[int]:
+    def _run(self, design: Design, options: StudyOptions) -> int:
+        """In this process, or as the head of workers; the exit status."""
+        if devices.PLACE.elsewhere:
+
+            def launch(files: list[Path], name: str) -> list[Any]:
+                logs = files[0].parent.parent
+                return self._launch(files, launchers.prepared(self.config, design.conditions, logs, name))
+
+            return dispatch.run(design, options, launch, Console())
         with tempfile.TemporaryDirectory(prefix="study-batch-") as folder:
             batch = Path(folder) / "batch.pickle"
             batch.write_bytes(pickle.dumps((design, options)))
-            returned = self.launcher.launch([[f"study.batch={_quoted(str(batch))}"]], initial_job_idx=0)
-            return [job.return_value for job in returned]
+            return max(self._launch([batch], self.config))
+
+    def _launch(self, files: list[Path], config: DictConfig) -> list[Any]:
+        launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=self.context, task_function=self.task_function, config=config
+        )
+        returned = launcher.launch([[f"study.batch={_quoted(str(one))}"] for one in files], initial_job_idx=0)
+        return [job.return_value for job in returned]
 
 
 def _quoted(path: str) -> str:
@@ -161,14 +177,14 @@ def _conditions(
     conditions: list[Condition] = []
     options = None
     for combination in itertools.product(*lists):
-        config = composer.compose(list(combination))
-        options = options or options_from(config)
-        company = colocation.tenants(config.colocation, frameworks)
+        settings = composer.settings(list(combination))
+        options = options or options_from(settings)
+        company = colocation.tenants(settings.colocation, frameworks)
         # co-location replaces the framework, and solo trials have no stagger: sweeps over these name them once
         if all(
             levels[0] == level for levels, level in zip(lists, combination, strict=True) if _unmeant(level, company)
         ):
-            conditions += _combined(composer, combination, config, company)
+            conditions += _combined(composer, combination, settings, company)
     assert options is not None, "a product over lists that are never empty"
     return conditions, options
 
@@ -179,14 +195,14 @@ def _unmeant(line: str, company: list[str]) -> bool:
 
 
 def _combined(
-    composer: compose.Composer, lines: Sequence[str], config: DictConfig, company: list[str]
+    composer: compose.Composer, lines: Sequence[str], settings: Settings, company: list[str]
 ) -> list[Condition]:
     """The conditions of one combination of levels: one, or one for each tenant, which share all but the framework."""
     if not company:
-        return [condition_from(config)]
+        return [condition_from(settings)]
     others = [line for line in lines if not line.startswith("framework=")]
-    configs = {level: composer.compose([*others, f"framework={level}"]) for level in dict.fromkeys(company)}
-    return [condition_from(configs[level], company, number) for number, level in enumerate(company, start=1)]
+    each = {level: composer.settings([*others, f"framework={level}"]) for level in dict.fromkeys(company)}
+    return [condition_from(each[level], company, number) for number, level in enumerate(company, start=1)]
 
 
 def _refuse_shared_search(conditions: Sequence[Condition], asked: str | None) -> None:
@@ -231,5 +247,7 @@ def register() -> None:
         parent.__path__ = []
     sys.modules[alias] = parent.study = sys.modules[__name__]  # type: ignore[attr-defined]
     Plugins.instance().register(StudySweeper)
+    # from here on its own name again: other machines find the class by it when they read what a launcher sends
+    StudySweeper.__module__ = __name__
     node = {"_target_": f"{alias}.StudySweeper", "params": None, "themes": None}
     ConfigStore.instance().store(group="hydra/sweeper", name="study", node=node, provider="study")

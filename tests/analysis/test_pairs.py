@@ -178,8 +178,10 @@ def test_other_machines_are_never_pooled(tmp_path: Path) -> None:
 
 def test_a_block_on_two_machines_is_no_common_block(tmp_path: Path) -> None:
     trials = [factory.trial(JAX, 0, 0.01), factory.trial(TF, 0, 0.02, provenance="machine-two")]
-    pairs = tables_of(factory.write(tmp_path / "s", factory.session([JAX, TF], 1), *trials)).pairs
-    assert pairs["blocks_count"].tolist() == [0, 0]
+    tables = tables_of(factory.write(tmp_path / "s", factory.session([JAX, TF], 1), *trials))
+    assert tables.pairs["blocks_count"].tolist() == [0, 0]
+    why = "run on another kind of machine or other versions only, which is not compared"
+    assert tables.pairs["note"].tolist() == [f"tf: {why}", f"jax: {why}"]
 
 
 def test_memory_is_compared_by_difference(tmp_path: Path) -> None:
