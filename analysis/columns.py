@@ -127,6 +127,13 @@ ADDED = (
     ),
     Column("host_steady_peak_bytes", "Int64", "B", "highest resident memory of one step after that", _UNREADABLE),
     Column(
+        "device_memory_bytes",
+        "Int64",
+        "B",
+        "memory that the device has: the GPU's (NVML), the TPU's (its allocator), on a CPU the machine's",
+        _UNREADABLE,
+    ),
+    Column(
         "device_total_used_bytes",
         "Int64",
         "B",

@@ -180,6 +180,7 @@ _QUANTITIES = (
     "host_steady_baseline",
     "host_steady_peak",
     "retrace_caches",
+    "device_memory",
     "device_total_used",
     "device_largest_free_block",
     "device_fragmented_free",

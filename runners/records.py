@@ -305,8 +305,9 @@ class TrialReport:
     tenant also `company_windows`, those that it went on for the others' sake, and `overlapped_windows`, those measured
     while all the others were stepping too.
     `memory` is keyed by quantity: host_baseline, host_peak, device_live_peak, device_pool_peak, process_peak;
-    device_total_used (all processes on the device, on a CPU on the machine), device_largest_free_block and
-    device_fragmented_free (free memory of the pool outside that block) at the end, or at the failure.
+    device_memory (all that the device has, on a CPU the machine), device_total_used (of all processes on it),
+    device_largest_free_block and device_fragmented_free (free memory of the pool outside that block); the last four
+    at the end, or at the failure.
     """
 
     versions: dict[str, str] = field(default_factory=dict)

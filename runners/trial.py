@@ -259,7 +259,7 @@ class Trial:
         memory.update(self.runner.device_memory())
         memory.update(nvml.memory(kind))
         if kind == "cpu":
-            memory["device_total_used"] = host.machine_used()
+            memory["device_total_used"], memory["device_memory"] = host.machine_used(), host.machine_memory()
 
     def read_memory_at_failure(self) -> None:
         """The same after a failure, if the device was open: what was live, and the largest free block of the pool."""

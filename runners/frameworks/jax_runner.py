@@ -155,11 +155,14 @@ class Runner(FrameworkRunner):
 
     def device_memory(self) -> dict[str, Quantity]:
         statistics = self._device.memory_stats() or {}
+        # libtpu's allocator holds all of the device's memory and tells of it without the word pool
+        whole = {"device_memory": _quantity(statistics, "bytes_limit")} if self._kind == "tpu" else {}
         return {
             "device_live_peak": _quantity(statistics, "peak_bytes_in_use"),
             "device_pool_peak": _quantity(statistics, "peak_pool_bytes"),
-            "device_largest_free_block": _largest_free(statistics),
+            "device_largest_free_block": _largest_free(statistics, always=self._kind == "tpu"),
             "device_fragmented_free": _fragmented(statistics),
+            **whole,
         }
 
     def _require_platform(self, found: str) -> None:
@@ -196,9 +199,9 @@ def _require_no_calls(spec: TrialSpec) -> None:
         )
 
 
-def _largest_free(statistics: dict[str, int]) -> Quantity:
-    """Of a pool only: the CUDA pool tells 0 here, which is no measurement."""
-    return _quantity(statistics if "pool_bytes" in statistics else {}, "largest_free_block_bytes")
+def _largest_free(statistics: dict[str, int], *, always: bool) -> Quantity:
+    """Of a pool, or `always` (TPU): the CUDA driver's pool tells 0 here, which is no measurement."""
+    return _quantity(statistics if always or "pool_bytes" in statistics else {}, "largest_free_block_bytes")
 
 
 def _fragmented(statistics: dict[str, int]) -> Quantity:

@@ -96,6 +96,11 @@ def machine_used() -> Quantity:
     return Quantity(used * 1024, "MemTotal − MemAvailable of /proc/meminfo, of all processes")
 
 
+def machine_memory() -> Quantity:
+    """All memory of the machine (proc(5), MemTotal)."""
+    return Quantity(_kib_field(Path("/proc/meminfo"), "MemTotal") * 1024, "MemTotal of /proc/meminfo")
+
+
 def swap_in_use_bytes() -> int:
     """Swap that the whole machine has in use."""
     meminfo = Path("/proc/meminfo")

@@ -29,7 +29,9 @@ def readings() -> dict[str, Scalar]:
 
 
 def memory(device_kind: str) -> dict[str, Quantity]:
-    """process_peak and device_total_used: bytes on the GPU of this process, and of all; None with the reason elsewhere.
+    """process_peak, device_total_used, device_memory: bytes on the GPU of this process, of all, and that it has.
+
+    None with the reason elsewhere.
 
     The driver counts whole mappings and the context, so the first is at least what the framework has mapped. Frameworks
     do not shrink their pools before they end, which makes a reading at the end of a trial the peak for pooled modes.
@@ -41,6 +43,7 @@ def memory(device_kind: str) -> dict[str, Quantity]:
     sources = {
         "process_peak": ("process_bytes", PROCESS_SOURCE),
         "device_total_used": ("device_used_bytes", DEVICE_SOURCE),
+        "device_memory": ("device_total_bytes", "nvmlDeviceGetMemoryInfo.total"),
     }
     return {
         name: Quantity(None, reason) if found.get(key) is None else Quantity(int(found[key] or 0), source)

@@ -132,9 +132,20 @@ def test_preallocation_by_the_share_of_the_device(tmp_path: Path, pool_mib: int,
     memory = {
         **record.report.memory,
         "device_pool_peak": Quantity(pool_mib * MIB, "as documented"),
-        "device_total": Quantity(81_920 * MIB, "as documented"),
+        "device_memory": Quantity(81_920 * MIB, "as documented"),
     }
     assert answer_of("P1", factory.changed(record, memory=memory), folder=tmp_path / "s").verdict is verdict
+
+
+@pytest.mark.parametrize(("free_mib", "verdict"), [(15_000, Verdict.SUPPORTED), (100, Verdict.REFUTED)])
+def test_no_preallocation_on_a_tpu_by_its_largest_free_block(tmp_path: Path, free_mib: int, verdict: Verdict) -> None:
+    record = factory.trial(factory.condition(device="tpu"))
+    memory = {
+        **record.report.memory,
+        "device_largest_free_block": Quantity(free_mib * MIB, "as documented"),
+        "device_memory": Quantity(16_384 * MIB, "as documented"),
+    }
+    assert answer_of("T1", factory.changed(record, memory=memory), folder=tmp_path / "s").verdict is verdict
 
 
 def test_fewer_plans_of_tensorflow_refute_its_better_integration(tmp_path: Path) -> None:

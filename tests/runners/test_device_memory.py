@@ -47,6 +47,7 @@ def test_the_trials_own_gpu_is_read(visible: str, monkeypatch: pytest.MonkeyPatc
     assert {name: quantity.value for name, quantity in found.items()} == {
         "process_peak": 5 * GIB,
         "device_total_used": 12 * GIB,
+        "device_memory": 80 * GIB,
     }
     assert found["device_total_used"].source.startswith("nvmlDeviceGetMemoryInfo.used")
 
@@ -86,11 +87,32 @@ pool = {"pool_bytes": 100, "peak_pool_bytes": 120, "bytes_in_use": 30, "peak_byt
 answers = []
 for statistics in (pool, {"bytes_in_use": 30, "peak_bytes_in_use": 40, "largest_free_block_bytes": 0}, None):
     runner = jax_runner.Runner()
+    runner._kind = "gpu"
     runner._device = type("Device", (), {"memory_stats": lambda self, found=statistics: found})()
     answers.append([quantity.value for quantity in runner.device_memory().values()])
 print(json.dumps(answers))
 """
     assert run("jax", code) == [[40, 120, 60, 10], [40, None, None, None], [None, None, None, None]]
+
+
+def test_jax_tells_the_whole_memory_and_the_free_block_of_a_tpu() -> None:
+    """As documented: libtpu's statistics hold no pool_bytes, and bytes_limit is the device's memory."""
+    code = """
+import json
+from runners.frameworks import jax_runner
+runner = jax_runner.Runner()
+runner._kind = "tpu"
+found = {"bytes_in_use": 1, "peak_bytes_in_use": 2, "largest_free_block_bytes": 90, "bytes_limit": 100}
+runner._device = type("Device", (), {"memory_stats": lambda self: found})()
+print(json.dumps({name: quantity.value for name, quantity in runner.device_memory().items()}))
+"""
+    assert run("jax", code) == {
+        "device_live_peak": 2,
+        "device_pool_peak": None,
+        "device_largest_free_block": 90,
+        "device_fragmented_free": None,
+        "device_memory": 100,
+    }
 
 
 def test_tensorflow_takes_a_fraction_above_one_before_its_context_exists() -> None:

@@ -100,7 +100,7 @@ def test_memory_is_a_number_or_not_measured_never_a_false_zero(jax_run, tf_run) 
     for run in (jax_run, tf_run):
         memory = run.report.memory
         device = {"device_live_peak", "device_pool_peak", "process_peak", "device_total_used"}
-        device |= {"device_largest_free_block", "device_fragmented_free"}
+        device |= {"device_largest_free_block", "device_fragmented_free", "device_memory"}
         assert set(memory) == {"host_baseline", "host_peak", "host_steady_baseline", "host_steady_peak", *device}
         assert 0 < memory["host_baseline"].value < memory["host_peak"].value
         assert memory["process_peak"].value is None
