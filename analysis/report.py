@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from analysis import plans, words
+from analysis import capacity, plans, words
 from analysis.figures.gallery import Drawing
 from analysis.frames import is_mixed, records
 from analysis.load import Journals
@@ -70,9 +70,9 @@ def context(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict
         "duplicates": journals.duplicates,
         "figures": [(one, inline_svg(one)) for one in drawings if one.evidence == MEASURED],
         "compiled_figures": [(one, inline_svg(one)) for one in drawings if one.evidence != MEASURED and one.svg],
-        "plan_sentences": plans.sentences(tables.plan_differences, tables.capacity)[:MOST_ROWS],
+        "plan_sentences": plans.sentences(tables.plan_differences, tables.compiled_capacity)[:MOST_ROWS],
         "plan_differences": _rows(tables.plan_differences),
-        "capacity": _rows(tables.capacity),
+        "capacity_sentences": [capacity.sentence(row) for row in _rows(tables.measured_capacity)],
         "certificate": _rows(tables.certificate),
         "certificate_total": len(tables.certificate),
         "machines": machines(journals),

@@ -162,7 +162,11 @@ class ProtocolSpec:
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """One process run of one condition. `settings` is the flat condition (dotted name → value) for the table."""
+    """One process run of one condition. `settings` is the flat condition (dotted name → value) for the table.
+
+    `search` names the setting whose largest possible value is searched (batch_size), for a trial that only asks whether
+    its value fits: it runs a few steps, and its times are no measurement to compare. None: an ordinary trial.
+    """
 
     trial_id: str
     condition_id: str
@@ -177,6 +181,7 @@ class TrialSpec:
     protocol: ProtocolSpec
     settings: dict[str, Scalar] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
+    search: str | None = None
 
 
 # What comes back -------------------------------------------------------------------------------------------------
