@@ -175,6 +175,7 @@ ADDED = (
     Column("plan_compile_seconds", "float64", "s", "the compiler alone, when it made the plan", _NO_PLAN),
     Column("bytes_asked", "Int64", "B", "bytes that an oom asked for", "no oom, or its text does not say"),
     Column("bytes_available", "Int64", "B", "bytes that there were", "no oom, or its text does not say"),
+    Column("search", "str", "", "the setting that this trial probes for its largest value", "an ordinary trial"),
     Column("loss_finite", "boolean", "", "whether all recorded losses are finite", "no loss was recorded"),
     Column("colocation", "str", "", "solo, or the frameworks that shared the device at the same time", _NEVER),
     Column("colocation_tenant", "Int64", "", "number of this one among them, from 1", "the trial is solo"),

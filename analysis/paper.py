@@ -85,7 +85,7 @@ def content(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict
             "figures": [_figure(drawing) for drawing in drawings if drawing.svg and drawing.evidence == MEASURED],
         },
         "compiled": {
-            "sentences": plans.sentences(tables.plan_differences, tables.capacity)[:MOST_SENTENCES],
+            "sentences": plans.sentences(tables.plan_differences, tables.compiled_capacity)[:MOST_SENTENCES],
             "tables": [_plain(table) for table in shown if table.name == COMPILED],
             "figures": [_figure(drawing) for drawing in drawings if drawing.svg and drawing.evidence == COMPILED],
         },

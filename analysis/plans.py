@@ -1,4 +1,4 @@
-"""Compiled trials side by side: what two frameworks' plans differ in, whether they plan the same work, what fits.
+"""Compiled trials side by side: what two frameworks' plans differ in, and whether they plan the same work.
 
 Nothing here was measured, and no table here is ever joined with a measured one.
 """
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis import capacity
 from analysis.factors import Place, places
 from analysis.frames import records
 from analysis.labels import framework_label
@@ -24,14 +25,9 @@ EQUAL = ("parameters", "own_flops", "planned_argument_bytes", "planned_output_by
 FLOPS_SHARE = 0.01
 
 DIFFERENCE_COLUMNS = ("provenance_hash", "cell", "level_a", "level_b", *QUANTITIES, "match", "match_reason")
-CAPACITY_COLUMNS = (
-    "provenance_hash", "label", "framework", "compile", "workload", "chip",
-    "largest_batch_size", "smallest_refused_batch_size", "probes_count", "usable_bytes", "planned_peak_bytes",
-)  # fmt: skip
 TIMELINE_COLUMNS = ("condition_id", "label", "framework", "compile", "position", "live_bytes")
 
 FRAMEWORK = ("framework", "compile", "framework.python")
-BATCH = "workload.batch_size"
 
 
 def differences_table(planned: pd.DataFrame, journals: Journals) -> pd.DataFrame:
@@ -65,41 +61,6 @@ def certificate(a: dict[str, Any], b: dict[str, Any]) -> tuple[bool | None, str]
     return True, "same parameters, argument and output bytes; products' FLOP as the workload counts them, within 1 %"
 
 
-def capacity_table(planned: pd.DataFrame, journals: Journals) -> pd.DataFrame:
-    """One row for all that differs in the batch size only, where several were tried: the largest batch that fits."""
-    settings = _settings(planned, journals)
-    found = places(settings, (BATCH,))
-    tried: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in records(planned):
-        tried.setdefault((row["provenance_hash"], found[row["condition_id"]].cell), []).append(row)
-    several = {key: rows for key, rows in tried.items() if len({row["batch_size"] for row in rows}) > 1}
-    label = {place.cell: place.cell_label for place in found.values()}
-    rows = [_capacity(provenance, label[cell], rows) for (provenance, cell), rows in several.items()]
-    table = pd.DataFrame(rows, columns=list(CAPACITY_COLUMNS))
-    whole = [name for name in CAPACITY_COLUMNS if name.endswith(("_size", "_count", "_bytes"))]
-    return table.astype(dict.fromkeys(whole, "Int64"))
-
-
-def _capacity(provenance: str, label: str, rows: list[dict[str, Any]]) -> tuple[Any, ...]:
-    fits = {row["batch_size"]: _fits(row) for row in rows}
-    fitting = [row for row in rows if fits[row["batch_size"]]]
-    refused = [size for size, fit in fits.items() if fit is False]
-    largest = max(fitting, key=lambda row: row["batch_size"], default=None)
-    sample = rows[0]
-    return (
-        provenance, label or framework_name(sample), sample["framework"], sample["compile"], sample["workload"],
-        sample["chip"], largest["batch_size"] if largest else 0, min(refused, default=None), len(rows),
-        largest["usable_bytes"] if largest else None, largest["planned_peak_bytes"] if largest else None,
-    )  # fmt: skip
-
-
-def _fits(row: dict[str, Any]) -> bool | None:
-    """Whether the plan fits; None where there is none, for another reason than too little memory."""
-    if row["outcome"] == OutcomeKind.OOM:
-        return False
-    return None if row["outcome"] != OutcomeKind.OK or pd.isna(row["fits"]) else bool(row["fits"])
-
-
 def timelines_table(planned: pd.DataFrame, journals: Journals, labels: dict[str, str]) -> pd.DataFrame:
     """Live bytes over the schedule, long: `position` runs from 0 to 1, whatever the number of points."""
     parts = []
@@ -121,9 +82,9 @@ def timelines_table(planned: pd.DataFrame, journals: Journals, labels: dict[str,
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(TIMELINE_COLUMNS))
 
 
-def sentences(differences: pd.DataFrame, capacity: pd.DataFrame) -> list[str]:
-    """The answers in words, each with its evidence."""
-    return [_difference(row) for row in records(differences)] + [_largest(row) for row in records(capacity)]
+def sentences(differences: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+    """The answers in words, each with its evidence; `found` are the rows of the capacity table that were compiled."""
+    return [_difference(row) for row in records(differences)] + [capacity.sentence(row) for row in records(found)]
 
 
 def _difference(row: dict[str, Any]) -> str:
@@ -133,14 +94,6 @@ def _difference(row: dict[str, Any]) -> str:
     text += "" if pd.isna(temp) else f", its temporaries {temp:+.1%}"
     matched = row["match"]
     return text + ("" if pd.isna(matched) or matched else f" — NOT MATCHED: {row['match_reason']}")
-
-
-def _largest(row: dict[str, Any]) -> str:
-    largest, refused = row["largest_batch_size"], row["smallest_refused_batch_size"]
-    if pd.isna(refused):
-        return f"{row['label']}: every batch tried fits, up to {largest:,} (compiled, not run)"
-    open_span = "" if refused - largest == 1 else f"; between {largest:,} and {refused:,} nothing was tried"
-    return f"{row['label']}: the largest batch that fits is {largest:,} (compiled, not run{open_span})"
 
 
 def framework_pairs(

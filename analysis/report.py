@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from analysis import modelled, plans, words
+from analysis import capacity, modelled, plans, words
 from analysis.figures.gallery import Drawing
 from analysis.frames import is_mixed, records
 from analysis.load import Journals
@@ -85,9 +85,9 @@ def context(journals: Journals, tables: Tables, drawings: list[Drawing]) -> dict
         "modelled_total": len(tables.modelled),
         "modelled_parameters": modelled.PARAMETERS,
         "modelled_figures": [(one, inline_svg(one)) for one in drawings if one.evidence == MODELLED and one.svg],
-        "plan_sentences": plans.sentences(tables.plan_differences, tables.capacity)[:MOST_ROWS],
+        "plan_sentences": plans.sentences(tables.plan_differences, tables.compiled_capacity)[:MOST_ROWS],
         "plan_differences": _rows(tables.plan_differences),
-        "capacity": _rows(tables.capacity),
+        "capacity_sentences": [capacity.sentence(row) for row in _rows(tables.measured_capacity)],
         "certificate": _rows(tables.certificate),
         "certificate_total": len(tables.certificate),
         "machines": machines(journals),

@@ -111,6 +111,7 @@ def _asked(spec: dict[str, Any]) -> dict[str, Any]:
         "workload": _text(workload["name"]),
         "batch_size": _integer(workload["batch_size"]),
         "dtype": _text(workload["dtype"]),
+        "search": _text(spec.get("search")),
         **_shared(spec.get("tenancy") or {}),
     }
 

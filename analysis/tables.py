@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import certificate, colocation, conditions, diagnostics, matching, modelled, pairs, plans, progress
+from analysis import (
+    capacity,
+    certificate,
+    colocation,
+    conditions,
+    diagnostics,
+    matching,
+    modelled,
+    pairs,
+    plans,
+    progress,
+)
 from analysis import waterfall as waterfalls
 from analysis.columns import HIDDEN
 from analysis.factors import places, primary_settings, telling
@@ -25,6 +36,7 @@ class Tables:
     """Everything that figures and reports show. `trials` and `conditions` are of measured trials, `compiled` the rest.
 
     `modelled` are the compiled plans under each allocation mode, by replay.
+    Trials that only probed a batch (`search`) have no time to compare: they are in `capacity` and `outcomes` alone.
 
     `labels` maps condition ids to names; `primary` are the settings of the factor whose levels are compared.
     """
@@ -52,6 +64,16 @@ class Tables:
     primary: tuple[str, ...]
 
     @property
+    def compiled_capacity(self) -> pd.DataFrame:
+        """The rows of `capacity` that were compiled, never run."""
+        return self.capacity[self.capacity["evidence"] != MEASURED].reset_index(drop=True)
+
+    @property
+    def measured_capacity(self) -> pd.DataFrame:
+        """The rows of `capacity` whose batches really ran."""
+        return self.capacity[self.capacity["evidence"] == MEASURED].reset_index(drop=True)
+
+    @property
     def mismatches(self) -> int:
         """Number of pairs whose sides did not do the same work."""
         return int((self.pairs["match"] == False).fillna(False).sum())  # noqa: E712 - missing is neither
@@ -60,10 +82,12 @@ class Tables:
 def build_tables(journals: Journals, margin: float) -> Tables:
     """Journals → all tables. `margin` is the half-width of practical equality, as a ratio (0.02 for 2 %)."""
     trials = by_design(journals)
-    measured = trials[trials["evidence"] == MEASURED]
-    planned = trials[trials["evidence"] != MEASURED]
-    labels = _labels(journals, set(planned["condition_id"]) - set(measured["condition_id"]))
-    asked = {c: s for c, s in journals.conditions.items() if c not in set(planned["condition_id"])}
+    ran, searched = trials["evidence"] == MEASURED, trials["search"].notna()
+    measured, probes, planned = trials[ran & ~searched], trials[ran & searched], trials[~ran]
+    probed = set(probes["condition_id"])
+    labels = _labels(journals, set(planned["condition_id"]) - set(measured["condition_id"]), probed)
+    apart = set(planned["condition_id"]) | probed
+    asked = {c: s for c, s in journals.conditions.items() if c not in apart}
     primary = primary_settings(journals.sessions, asked or journals.conditions)
     found = find_pairs(measured, places(asked or journals.conditions, primary))
     compared = pairs.pairs_table(found, measured, journals.evidence, margin)
@@ -84,7 +108,7 @@ def build_tables(journals: Journals, margin: float) -> Tables:
         bad_lines=journals.bad_lines,
         compiled=conditions.compiled_table(planned, labels),
         plan_differences=plans.differences_table(planned, journals),
-        capacity=plans.capacity_table(planned, journals),
+        capacity=capacity.capacity_table(planned, probes, journals),
         timelines=plans.timelines_table(planned, journals, labels),
         modelled=modelled.modelled_table(planned, journals, labels),
         colocation=companies,
@@ -123,11 +147,12 @@ def superseded_table(superseded: pd.DataFrame, labels: dict[str, str]) -> pd.Dat
     return table.assign(label=[labels[condition] for condition in table["condition_id"]])
 
 
-def _labels(journals: Journals, compiled: set[str]) -> dict[str, str]:
-    """Names of all conditions; measured and compiled ones are told apart by different settings."""
+def _labels(journals: Journals, compiled: set[str], probed: set[str]) -> dict[str, str]:
+    """Names of all conditions; measured, compiled and probed ones are each told apart by settings of their own."""
     groups = [
-        {c: s for c, s in journals.conditions.items() if c not in compiled},
+        {c: s for c, s in journals.conditions.items() if c not in compiled | probed},
         {c: s for c, s in journals.conditions.items() if c in compiled},
+        {c: s for c, s in journals.conditions.items() if c in probed},
     ]
     return {c: label for group in groups for c, label in condition_labels(group, telling(group)).items()}
 

@@ -31,8 +31,7 @@ def encode_line(message: Any) -> str:
     body = _plain(message)
     body.pop("checksum", None)
     text = _dump(body)
-    checksum = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return f'{text[:-1]}{"," if body else ""}"checksum":"{checksum}"}}\n'
+    return f'{text[:-1]}{"," if body else ""}"checksum":"{_digest(text)}"}}\n'
 
 
 def decode_line(line: str) -> dict[str, Any]:
@@ -90,14 +89,18 @@ def _expect(body: dict[str, Any], kind: str, version: Any) -> None:
 
 
 def _checksum(body: dict[str, Any]) -> str:
-    return hashlib.sha256(_dump(body).encode()).hexdigest()[:16]
+    return _digest(_dump(body))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _checksum_as_written(line: str, found: Any) -> str:
     """The checksum of the line as it stands, which spares writing it again: `encode_line` puts the checksum last."""
     text = line.strip()
     tail = f',"checksum":"{found}"}}'
-    return hashlib.sha256((text[: -len(tail)] + "}").encode()).hexdigest()[:16] if text.endswith(tail) else ""
+    return _digest(text[: -len(tail)] + "}") if text.endswith(tail) else ""
 
 
 def _dump(body: dict[str, Any]) -> str:

@@ -194,6 +194,8 @@ class TrialSpec:
     """One process run of one condition. `settings` is the flat condition (dotted name → value) for the table.
 
     `tenancy` is None for a trial that has the device to itself.
+    `search` names the setting whose largest possible value is searched (batch_size), for a trial that only asks whether
+    its value fits: it runs a few steps, and its times are no measurement to compare. None: an ordinary trial.
     """
 
     trial_id: str
@@ -210,6 +212,7 @@ class TrialSpec:
     settings: dict[str, Scalar] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
     tenancy: Tenancy | None = None
+    search: str | None = None
 
 
 # What comes back -------------------------------------------------------------------------------------------------

@@ -44,8 +44,9 @@ def run_trial(spec: TrialSpec, channel: Channel) -> int:
         trial.compile()
         trial.first_step()
         trial.warm_up()
-        trial.calibrate()
-        trial.measure()
+        if spec.search is None:
+            trial.calibrate()
+            trial.measure()
         trial.tear_down()
     except BaseException as error:  # a workload may raise anything, SystemExit too; the parent classifies it
         trial.read_host_peak()
@@ -241,8 +242,8 @@ class Trial:
     def _read_steady_memory(self) -> None:
         """The memory of one step alone, where host memory is the device's and the program takes any state."""
         program = self._stepper.program
-        if self.spec.device.kind != "cpu" or not program.takes_any_state:
-            reason = "measured on a CPU only, of a program that is bound to no state of its own"
+        if self.spec.device.kind != "cpu" or not program.takes_any_state or self.spec.search is not None:
+            reason = "measured on a CPU only, of a program that is bound to no state of its own, and in no search"
             self.report.memory.update(dict.fromkeys(STEADY, Quantity(None, reason)))
             return
         del self._stepper

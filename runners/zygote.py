@@ -2,9 +2,14 @@
 
 It never creates a backend, a device or a context: it imports and forks, nothing else, and it looks before every fork
 that this is still so (a process forked from one with a backend hangs). Each request is one message with the trial's id
-and four descriptors: standard output, standard error, events and control. The answer holds the trial's pid.
+and four descriptors: standard output, standard error, events and control.
 
-The trial is forked twice, so that it becomes a child of the study (a subreaper), which waits for it, and not of ours.
+A fork of a large process takes longer than all else that stands before a trial, so one process is always forked ahead:
+the spare, which waits for the next request and then becomes that trial. The spare after it is forked while the trial
+prepares itself, before anything is measured. Answers: {"ready": PID of the first spare}; for each request {"pid": PID
+of the trial}, then {"spare": PID of the next}; {"error": TEXT} where there will be no further one.
+
+The spare is forked twice, so that it becomes a child of the study (a subreaper), which waits for it, and not of ours.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import os
 import socket
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from runners import frameworks
@@ -33,40 +39,59 @@ class BackendExists(RuntimeError):
     """The zygote's process has a backend; a fork of it would hang."""
 
 
+@dataclass
+class Spare:
+    """A process that waits to become the next trial: its pid, and our end of its socket."""
+
+    pid: int
+    connection: socket.socket
+
+    def become(self, message: bytes, handles: list[int]) -> None:
+        """Make it the trial of this request. Raises `OSError` where it is gone."""
+        socket.send_fds(self.connection, [message], handles)
+        self.connection.close()
+
+
 def main(arguments: list[str]) -> int:
-    """Serve until the study closes its end. Exit status 1 where the framework cannot be imported."""
+    """Serve until the study closes its end. Exit status 1: the framework cannot be imported, or no fork be made."""
     name, handle = arguments
     connection = socket.socket(fileno=int(handle))
     # a forked trial does not inherit this setting; it asks for itself once the study is its parent
     die_with_parent()
     try:
         runner = frameworks.load(name)
-    except (TrialFault, ImportError) as error:
+        # what is alive now is never garbage of a trial, and a collection in a trial would copy its pages
+        gc.collect()
+        gc.freeze()
+        serve(runner, connection)
+    except (TrialFault, ImportError, BackendExists, OSError) as error:
         _answer(connection, {"error": str(error)})
         return 1
-    # what is alive now is never garbage of a trial, and a collection in a trial would copy its pages
-    gc.collect()
-    gc.freeze()
-    _answer(connection, {"ready": True})
-    serve(runner, connection)
     return 0
 
 
 def serve(runner: FrameworkRunner, connection: socket.socket) -> None:
-    """Fork a trial for every message until the end of the connection."""
+    """Make a trial of the spare for every message until the end of the connection.
+
+    Raises:
+        BackendExists: this process must not fork any more.
+        OSError: the spare is gone, or there can be no other.
+    """
+    spare = fork_spare(runner, connection)
+    _answer(connection, {"ready": spare.pid})
     while True:
         message, handles, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 4)
         if not message:
             return
         try:
-            refuse_backend(runner)
-            pid = fork_trial(json.loads(message)["trial_id"], handles, connection)
-            _answer(connection, {"pid": pid})
-        except BackendExists as error:
-            _answer(connection, {"error": str(error)})
+            spare.become(message, handles)
         finally:
+            # before the next fork: a spare that held the pipes of a trial would keep them open
             for one in handles:
                 os.close(one)
+        _answer(connection, {"pid": spare.pid})
+        spare = fork_spare(runner, connection)
+        _answer(connection, {"spare": spare.pid})
 
 
 def refuse_backend(runner: FrameworkRunner) -> None:
@@ -77,8 +102,10 @@ def refuse_backend(runner: FrameworkRunner) -> None:
         )
 
 
-def fork_trial(trial_id: str, handles: list[int], connection: socket.socket) -> int:
-    """The pid of a new trial that is on its way to the study as its parent."""
+def fork_spare(runner: FrameworkRunner, connection: socket.socket) -> Spare:
+    """A new process, the study's child already, that waits for its request. Raises `BackendExists` or `OSError`."""
+    refuse_backend(runner)
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     read, write = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -87,31 +114,39 @@ def fork_trial(trial_id: str, handles: list[int], connection: socket.socket) -> 
         if pid:
             os.write(write, str(pid).encode())
             os._exit(0)
-        _become_trial(trial_id, between, handles, [read, write, connection.fileno()])
+        for one in (read, write, connection.fileno(), ours.fileno()):
+            os.close(one)
+        _live(its, between)
+    its.close()
     os.close(write)
     os.waitpid(middle, 0)
     with os.fdopen(read, "rb") as pipe:
-        return int(pipe.read())
+        return Spare(int(pipe.read()), ours)
 
 
-def _become_trial(trial_id: str, middle: int, handles: list[int], ours: list[int]) -> NoReturn:
+def _live(connection: socket.socket, middle: int) -> NoReturn:
+    """A spare's life: wait for the request, be the trial, end. Without a request it ends when the zygote does."""
     status = 70
     try:
-        for one in ours:
-            os.close(one)
         os.setsid()
-        _take_descriptors(handles)
         _await_adoption(middle)
         die_with_parent()
-        os.environ["STUDY_TRIAL_ID"] = trial_id
-        channel = Channel(EVENTS, CONTROL)
-        status = run_trial(channel.receive_spec(), channel)
+        message, handles, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 4)
+        connection.close()
+        status = _be_trial(json.loads(message)["trial_id"], handles) if message else 0
     finally:
         # never back into the zygote's loop, nor through its exit handlers
         with contextlib.suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)
+
+
+def _be_trial(trial_id: str, handles: list[int]) -> int:
+    _take_descriptors(handles)
+    os.environ["STUDY_TRIAL_ID"] = trial_id
+    channel = Channel(EVENTS, CONTROL)
+    return run_trial(channel.receive_spec(), channel)
 
 
 def _take_descriptors(handles: list[int]) -> None:
@@ -133,7 +168,8 @@ def _await_adoption(middle: int) -> None:
 
 
 def _answer(connection: socket.socket, message: dict[str, Any]) -> None:
-    connection.sendall(json.dumps(message).encode())
+    with contextlib.suppress(BrokenPipeError):  # the study is gone, and with it whoever could read this
+        connection.sendall(json.dumps(message).encode())
 
 
 if __name__ == "__main__":

@@ -85,6 +85,11 @@ def _study(arguments: list[str]) -> int:
         return EXIT_FINDINGS
     except (HydraException, OmegaConfBaseException) as error:
         REQUEST.error = RequestError(compose.explain(error))
+    except ValueError as error:
+        # how Hydra refuses GROUP=null
+        if not str(error).startswith("Config group override"):
+            raise
+        REQUEST.error = RequestError(f"{error}: choose a level by its name, or leave the group out")
     except OSError as error:
         REQUEST.error = RequestError(str(error))
     except RequestError as error:

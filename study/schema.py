@@ -202,7 +202,9 @@ class Study:
     report: bool = setting(True, "analyse at the end: tables, figures, report, and the check that pairs match")
     dry_run: bool = setting(False, "list the conditions and the estimated time, run nothing")
     search: Optional[Search] = setting(
-        None, "compiled evidence: find the largest batch that fits each framework and chip", "batch_size"
+        None,
+        "find the largest batch that fits a chip (compiled) or a cap (measured); blocks then default to 1",
+        "batch_size",
     )
     max_seconds: Optional[float] = setting(None, "stop between trials after so long; null = no bound", "seconds")
     pairing: Pairing = setting(

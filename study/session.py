@@ -7,6 +7,7 @@ record is on disk; whatever ends the session, what was finished stays and the re
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import secrets
 import subprocess
@@ -22,7 +23,7 @@ from rich.console import Console
 from runners.records import ANSWERS, Outcome, OutcomeKind, SessionRecord, TrialRecord, TrialSpec
 from study import batches, manifest, processes, record_table, search
 from study.config import Condition, StudyOptions
-from study.design import Design, trial
+from study.design import Design
 from study.errors import EXIT_FINDINGS, EXIT_OK, RequestError
 from study.journal import FolderLock, Journal, Past, read_past
 from study.progress import Progress
@@ -203,16 +204,18 @@ def run_group(
 def _run_searches(session: Session, supervisor: TenancySupervisor, journal: Journal, progress: Progress) -> None:
     """The largest batch of every condition, probe by probe; a probe that is on record is not run again."""
 
-    def try_one(condition: Condition) -> TrialRecord | None:
-        spec = trial(condition, 0, 0, session.design.seed)
-        if not is_done(session, spec) and not out_of_time(session):
+    def try_one(condition: Condition, batch_size: int) -> TrialRecord | None:
+        spec = search.probe_of(condition, batch_size, session.design.seed)
+        known = is_done(session, spec) and not _is_foreign(session, spec)
+        if not known and not out_of_time(session):
             progress.extend_by(1)
-            run_group(session, supervisor, journal, progress, [spec])
-        return session.records.get(spec.trial_id)
+            supervisor.run([spec], lambda record: acknowledge(session, journal, progress, record))
+            known = True
+        return session.records.get(spec.trial_id) if known else None
 
     for group in session.design.groups():
         for condition in group:
-            found = search.run(condition, try_one)
+            found = search.run(condition, functools.partial(try_one, condition))
             progress.say(search.sentence(condition, found))
 
 

@@ -1,8 +1,8 @@
 """When enough blocks have run: the precision of every primary pair's ratio, never a p value.
 
 d = log(T_a / T_b) of the two trials of a block; with n blocks the 95 % half-width of mean(d) is t(n−1) · sd(d) / √n.
-For a small d this is the half-width of the ratio as a share. Where two trials took turns, d is the median over their
-windows, as the analysis takes it.
+For a small d this is the half-width of the ratio as a share. Where two trials took turns, d is the median over
+neighbouring windows, as the analysis takes it.
 """
 
 from __future__ import annotations
@@ -57,12 +57,39 @@ def _differences(trials: dict[tuple[str, int], TrialRecord], a: str, b: str) -> 
 
 
 def log_ratio(a: TrialRecord, b: TrialRecord) -> float:
-    """log(T_a / T_b) of two trials that ended ok: over neighbouring windows where they took turns."""
+    """log(T_a / T_b) of two trials that ended ok: over neighbouring windows where they took turns, else of medians.
+
+    The rule is the analysis's (`analysis.statistics.neighbour_log_ratio`), which this module may not import: a trial
+    that was repeated alone, in a later session or after its partner had ended, has windows but no neighbours.
+    """
     steps = math.log(_steps(b) / _steps(a))
-    first, second = a.report.timings.window_seconds, b.report.timings.window_seconds
-    if a.spec.protocol.interleave and len(first) == len(second):
-        return steps + statistics.median(math.log(one / other) for one, other in zip(first, second, strict=True))
-    return steps + math.log(statistics.median(first) / statistics.median(second))
+    if not _took_turns(a, b):
+        first, second = a.report.timings.window_seconds, b.report.timings.window_seconds
+        return steps + math.log(statistics.median(first) / statistics.median(second))
+    return steps + statistics.median(math.log(one / other) for one, other in _neighbours(a, b))
+
+
+def _took_turns(a: TrialRecord, b: TrialRecord) -> bool:
+    """Whether both interleave, ran in one session (the clock is that of one boot) and overlapped in time.
+
+    They overlapped if the middle of each one's window starts lies within the other's span.
+    """
+    if a.session_id != b.session_id or not (a.spec.protocol.interleave and b.spec.protocol.interleave):
+        return False
+    first, second = a.report.timings.window_start_seconds, b.report.timings.window_start_seconds
+    if not first or not second:
+        return False
+    return all(other[0] <= statistics.median(one) <= other[-1] for one, other in ((first, second), (second, first)))
+
+
+def _neighbours(a: TrialRecord, b: TrialRecord) -> list[tuple[float, float]]:
+    """The seconds of each window of `a` beside those of the window of `b` that began nearest to it."""
+    one, other = a.report.timings, b.report.timings
+    windows = list(zip(other.window_start_seconds, other.window_seconds, strict=True))
+    return [
+        (seconds, min(windows, key=lambda window: abs(window[0] - start))[1])
+        for start, seconds in zip(one.window_start_seconds, one.window_seconds, strict=True)
+    ]
 
 
 def _steps(record: TrialRecord) -> int:

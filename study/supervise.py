@@ -172,8 +172,11 @@ class Supervisor:
 
     def _adopt(self, live: Live) -> None:
         """Whatever became our child while this trial alone was at work is this trial's."""
-        known = self._starter.pids() | {one.process.pid for one in self.live}
-        live.strays |= processes.children(self._before) - known - {pid for one in self.live for pid in one.strays}
+        live.strays |= self._adopted() - {pid for one in self.live for pid in one.strays}
+
+    def _adopted(self) -> set[int]:
+        """Our children that we did not start: left behind by trials."""
+        return processes.children() - self._before - self._starter.pids() - {one.process.pid for one in self.live}
 
     def _read(self, live: Live) -> bool:
         """Take in what the trial has said; False once its end of the pipe is closed."""
@@ -225,10 +228,15 @@ class Supervisor:
             finished(self._record(live, leftovers))
 
     def _end_with_strays(self, live: Live) -> int:
-        """End the trial's tree; again as long as that makes further processes ours, as an end of a parent does."""
-        leftovers, known = end_tree(live), len(live.strays)
+        """End the trial's tree; again as long as that makes further processes ours, as an end of a parent does.
+
+        Returns how many processes had outlived the first. Whatever outlives its parent has become ours (we are the
+        subreaper) by the time that the end of the parent is seen: with no adopted child there is nothing to look for.
+        """
+        _end_first(live)
         self._adopt(live)
-        while len(live.strays) > known:
+        leftovers, known = 0, -1
+        while self._adopted() and len(live.strays) > known:
             known = len(live.strays)
             leftovers += processes.end_leftovers(live.tree())
             self._adopt(live)
@@ -289,13 +297,17 @@ def overdue(live: Live) -> str | None:
 
 def end_tree(live: Live) -> int:
     """End the process if it runs, and everything it left behind; returns how many processes had outlived it."""
-    tree = live.tree()
+    _end_first(live)
+    return processes.end_leftovers(live.tree())
+
+
+def _end_first(live: Live) -> None:
+    """End the trial's first process, if it still runs, and take its exit status."""
     if live.process.ended_within(0):
         live.process.reap()
     else:
-        processes.end(live.process, tree)
+        processes.end(live.process, live.tree())
     live.pipes.close()
-    return processes.end_leftovers(tree)
 
 
 def not_started(spec: TrialSpec, error: OSError) -> TrialRecord:

@@ -81,7 +81,7 @@ class StudySweeper(Sweeper):
         overrides = self._overrides(arguments, params)
         _refuse_ignored(overrides)
         conditions, options = _conditions(overrides, composer, self._frameworks())
-        search.require_compiled(conditions, options.search)
+        search.require_bounded(conditions, options.search)
         if devices.PLACE.elsewhere and options.search is not None:
             raise RequestError("study.search probes one batch after another on one machine; leave hydra/launcher out")
         _refuse_shared_search(conditions, options.search)
@@ -157,6 +157,9 @@ def _refuse_ignored(overrides: Sequence[Override]) -> None:
         )
     seen: set[str] = set()
     for one in overrides:
+        # settings of groups have a dot: a list without one names several levels, of which the last would win
+        if isinstance(one.value(), list) and "." not in one.key_or_group:
+            raise RequestError(f"{one.input_line}: levels of a sweep are separated by commas, without brackets")
         if one.key_or_group in seen:
             raise RequestError(f"{one.key_or_group} is given twice; give it once, several levels separated by commas")
         seen.add(one.key_or_group)
@@ -227,7 +230,7 @@ def _design(conditions: list[Condition], options: StudyOptions, overrides: Seque
         swept=swept,
         primary=options.primary,
         seed=options.seed,
-        blocks=1 if single and options.blocks is None else options.blocks,
+        blocks=1 if (single or options.search is not None) and options.blocks is None else options.blocks,
         command=REQUEST.command,
     )
 

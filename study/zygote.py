@@ -6,6 +6,7 @@ different zygotes, because a framework reads some variables while it is imported
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -36,20 +37,42 @@ class ZygoteError(Exception):
 
 @dataclass
 class Zygote:
-    """A living zygote: its process and our end of its socket."""
+    """A living zygote: its process, our end of its socket, and its spare, the process that becomes the next trial."""
 
     process: Process
     connection: socket.socket
+    spare: Process | None = None
+    #: Whether the zygote has still to name its next spare.
+    owes_spare: bool = False
+
+    def begin(self) -> None:
+        """Wait until it has imported its framework. Raises `ZygoteError` where it cannot."""
+        self.spare = _process(int(self.answer(START_SECONDS, "ready")))
 
     def fork(self, spec: TrialSpec, ends: ChildEnds) -> Process:
         """A new trial. Raises `ZygoteError` where the zygote is gone or refuses."""
+        self._learn_spare()
         try:
             handles = [ends.stdout, ends.stderr, ends.events, ends.control]
             socket.send_fds(self.connection, [json.dumps({"trial_id": spec.trial_id}).encode()], handles)
         except OSError as error:
             raise ZygoteError(f"the zygote is gone ({error.strerror})") from error
-        pid = int(self.answer(FORK_SECONDS, "pid"))
-        return Process(pid, os.pidfd_open(pid))
+        self.answer(FORK_SECONDS, "pid")
+        trial, self.spare, self.owes_spare = self.spare, None, True
+        assert trial is not None, "a zygote that answers has had a spare"
+        return trial
+
+    def pids(self) -> set[int]:
+        """Its process and its spare, which belong to no trial."""
+        # an error is said again, by the next fork
+        with contextlib.suppress(ZygoteError):
+            self._learn_spare()
+        return {one.pid for one in (self.process, self.spare) if one is not None}
+
+    def _learn_spare(self) -> None:
+        if self.owes_spare:
+            self.spare = _process(int(self.answer(FORK_SECONDS, "spare")))
+            self.owes_spare = False
 
     def answer(self, seconds: float, key: str) -> Any:
         """The value of `key` in the zygote's next message. Raises `ZygoteError` for silence, an end or an error."""
@@ -66,7 +89,7 @@ class Zygote:
         return answer[key]
 
     def memory_bytes(self) -> int:
-        """Resident memory in bytes; 0 once it has ended."""
+        """Resident memory in bytes; 0 once it has ended. The spare shares it, but for its page tables."""
         try:
             return int(psutil.Process(self.process.pid).memory_info().rss)
         except psutil.NoSuchProcess:
@@ -74,10 +97,14 @@ class Zygote:
 
     def retire(self) -> None:
         """End it: closing the connection is enough for a healthy one, SIGKILL for any other."""
+        with contextlib.suppress(ZygoteError):
+            self._learn_spare()
         self.connection.close()
-        if not self.process.ended_within(1.0):
-            self.process.kill()
-        self.process.reap()
+        for one in (self.process, self.spare):
+            if one is not None:
+                if not one.ended_within(1.0):
+                    one.kill()
+                one.reap()
 
 
 class ZygoteTable:
@@ -105,8 +132,8 @@ class ZygoteTable:
         return process
 
     def pids(self) -> set[int]:
-        """The processes that are zygotes and no trial's leftovers."""
-        return {zygote.process.pid for zygote in self._alive.values()}
+        """The processes of the zygotes and their spares, which are no trial's leftovers."""
+        return {pid for zygote in self._alive.values() for pid in zygote.pids()}
 
     def close(self) -> None:
         """End all of them."""
@@ -132,7 +159,7 @@ class ZygoteTable:
                 os.close(one)
         zygote = Zygote(process, ours)
         try:
-            zygote.answer(START_SECONDS, "ready")
+            zygote.begin()
             held = contexts.holds_device(process.pid, spec.device.kind)
             if held is not None:
                 raise ZygoteError(f"a fork would not be safe: {held}")
@@ -150,3 +177,7 @@ class ZygoteTable:
     def memory_bytes(self) -> int:
         """Resident memory of all of them, in bytes."""
         return sum(zygote.memory_bytes() for zygote in self._alive.values())
+
+
+def _process(pid: int) -> Process:
+    return Process(pid, os.pidfd_open(pid))

@@ -65,7 +65,12 @@ def starts(trials: int) -> None:
 
 
 def harness(trials: int) -> None:
-    """What a trial costs beyond its own phases: launch, pipe, exit, /proc scan, record and fsync; fake framework."""
+    """What a trial costs beyond its own phases: launch, pipe, exit, leftovers, record and fsync; fake framework.
+
+    The child's own work runs from its first phase (import) to its last word (done); the end of its process counts as
+    the harness's. Told apart: until the child begins; until its process has ended and all is known for the record; and
+    until the next trial is launched, with the record on disk.
+    """
     with tempfile.TemporaryDirectory() as folder:
         conf = Path(__file__).parent.parent / "conf"
         fake = [f"hydra.searchpath=[file://{conf}]", "framework=fake", "allocation=fake"]
@@ -73,12 +78,19 @@ def harness(trials: int) -> None:
         records = study(folder, trials, *fake)
         wall = time.monotonic() - began
     launches = [record.report.timings.phase_start_seconds for record in records]
-    spans = [
-        after[Phase.LAUNCH.value] - one[Phase.LAUNCH.value] - (one["done"] - one[Phase.IMPORT.value])
-        for one, after in itertools.pairwise(launches)
+    ends = [
+        one[Phase.LAUNCH.value] + (record.elapsed_seconds or 0.0) for one, record in zip(launches, records, strict=True)
+    ]
+    parts = [
+        (one[Phase.IMPORT.value] - one[Phase.LAUNCH.value], end - one["done"], after[Phase.LAUNCH.value] - end)
+        for (one, after), end in zip(itertools.pairwise(launches), ends[:-1], strict=True)
     ][1:]
-    added = statistics.median(spans) * 1e3
-    print(f"harness per trial (all but the child's own time): median {added:.1f} ms over {len(spans)}, goal 20 ms")
+    added = statistics.median(map(sum, parts)) * 1e3
+    start, end, acknowledged = (statistics.median(part) * 1e3 for part in zip(*parts, strict=True))
+    print(f"harness per trial (all but the child's own time): median {added:.1f} ms over {len(parts)}, goal 20 ms")
+    print(
+        f"  request to child {start:.1f}, last word to record {end:.1f}, record to next request {acknowledged:.1f} ms"
+    )
     print(f"  the whole command, composing and analysis included: {wall:.1f} s for {len(records)} trials")
 
 

@@ -142,9 +142,3 @@ def test_the_largest_batch_is_searched_on_real_compilations(folder: Path) -> Non
     # x, updated in place, and y: two rows of 4 MiB an example, in 15.75 GiB; a chip's tile holds 8 rows
     assert largest == pytest.approx(15.75 * 2**30 / (2 * 4 * 2**20), rel=0.01)
     assert found
-
-
-def test_a_search_over_measured_conditions_is_refused(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "study", "framework=jax", "study.search=batch_size"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2 and "study.search=batch_size compiles" in done.stderr

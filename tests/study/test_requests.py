@@ -43,6 +43,8 @@ def study(folder: Path, *arguments: str, **options: object) -> subprocess.Comple
         (["study.primary=colour", "-m", "framework=jax,tf"], "study.primary=colour is no factor"),
         (["-m", "study.seed=1,2"], "belong to the whole study and take one value"),
         (["-m", "+experiment=a,b"], "experiment takes one preset at a time"),
+        (["protocol=[smoke,quick]"], "levels of a sweep are separated by commas, without brackets"),
+        (["workload=null"], "Got NoneType: choose a level by its name, or leave the group out"),
         (["framework.python=/nonexistent/python"], "the path of a Python interpreter"),
         (["+experiment=foo"], "foo"),
         (["+nonsense=1"], "a study has no such setting"),

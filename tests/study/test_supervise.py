@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -126,6 +127,17 @@ def test_a_failed_trial_keeps_what_it_had_measured(starters: Starters, tmp_path:
     assert len(record.report.match.losses) == PROTOCOL.match_steps
 
 
+@pytest.mark.parametrize("start", ["zygote", "spawn"])
+def test_a_probe_runs_a_few_steps_and_times_nothing(starters: Starters, tmp_path: Path, start: str) -> None:
+    trial = told("", start=start)
+    (record,) = run(starters, tmp_path, replace(trial, search="batch_size"))
+    timings = record.report.timings
+    assert record.outcome.kind is OutcomeKind.OK
+    assert PROTOCOL.warmup_steps <= len(timings.warmup_step_seconds) <= PROTOCOL.warmup_max_steps
+    assert (timings.window_seconds, timings.steps_per_window) == ([], None)
+    assert Phase.MEASURE.value not in timings.phase_start_seconds
+
+
 def test_trials_of_a_group_take_turns_and_one_that_dies_costs_only_itself(starters: Starters, tmp_path: Path) -> None:
     first, second, third = told("", block=1), told("measure:SIGSEGV", block=1), told("", block=2)
     records = {record.spec.trial_id: record for record in run(starters, tmp_path, first, second, third)}
@@ -189,6 +201,44 @@ def test_a_dying_zygote_costs_no_trial(starters: Starters, tmp_path: Path) -> No
     assert (record.outcome.kind, record.start) == (OutcomeKind.OK, "zygote")
 
 
+def test_a_zygote_whose_spare_has_died_costs_no_trial(tmp_path: Path) -> None:
+    with Starters(tmp_path) as own:
+        run(own, tmp_path, told("", block=20))
+        _, spare = sorted(own.pids(), key=lambda pid: psutil.Process(pid).create_time())
+        os.kill(spare, signal.SIGKILL)
+        while psutil.Process(spare).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        records = [run(own, tmp_path, told("", block=number))[0] for number in (21, 22)]
+    assert [one.outcome.kind for one in records] == [OutcomeKind.OK] * 2
+    assert [one.start for one in records] == ["spawn", "zygote"]
+    assert "not forked from a zygote but spawned" in records[0].report.warnings[-1]
+
+
+def test_our_children_are_those_of_the_process_table() -> None:
+    started = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    try:
+        threads = [threading.Thread(target=lambda: started.append(subprocess.Popen(["sleep", "60"])))]
+        for one in threads:
+            one.start()
+            one.join()
+        expected = {one.pid for one in psutil.Process().children()}
+        assert processes.children() == expected >= {one.pid for one in started}
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+
+
+def test_a_child_of_a_trial_that_ended_is_left_over_whatever_it_shares_with_it(
+    starters: Starters, tmp_path: Path
+) -> None:
+    """The escapee left session, family and pipes; it is found because it has become ours, and ended."""
+    before = processes.children()
+    (record,) = run(starters, tmp_path, told("measure:escapee", block=30))
+    assert (record.outcome.kind, record.outcome.reason) == (OutcomeKind.INVALID, "leftover processes")
+    assert processes.children() - starters.pids() <= before
+
+
 def test_inherited_allocation_variables_do_not_reach_the_trial(
     starters: Starters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +256,7 @@ def test_few_zygotes_stay_alive(tmp_path: Path) -> None:
             )
             (record,) = run(own, tmp_path, trial)
             assert record.start == "zygote"
-            assert len(own.pids()) <= 4
+            # each with its spare
+            assert len(own.pids()) == 2 * min(number + 1, 4)
         pids = own.pids()
     assert not any(psutil.pid_exists(pid) for pid in pids)
