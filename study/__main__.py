@@ -100,9 +100,9 @@ def _study(arguments: list[str]) -> int:
     if not REQUEST.studies:
         _say("this way past the study's sweeper runs nothing; leave out hydra.mode and hydra/sweeper")
         return EXIT_REQUEST
-    dry = [design for design, options in REQUEST.studies if options.dry_run]
-    for design in dry:
-        dry_run.show(design, Console())
+    dry = [(design, options.theme) for design, options in REQUEST.studies if options.dry_run]
+    for design, theme in dry:
+        dry_run.show(design, Console(), theme)
     if dry:
         return EXIT_OK
     return REQUEST.exit_status

@@ -62,6 +62,20 @@ class Design:
             "order": [[spec.trial_id for group in self.block(block) for spec in group] for block in blocks],
         }
 
+    def telling(self) -> list[str]:
+        """The factors that tell conditions apart beside the framework.
+
+        A refinement that follows from the level of its factor (the width of one workload of two) says nothing more.
+        """
+        factors = [key for key in self.factors if key not in ("framework", "compile")]
+        return [key for key in factors if not self._follows(key, key.partition(".")[0])]
+
+    def _follows(self, key: str, factor: str) -> bool:
+        values: dict[Scalar, set[Scalar]] = {}
+        for one in self.conditions:
+            values.setdefault(one.settings.get(factor), set()).add(one.settings.get(key))
+        return key != factor and factor in self.factors and all(len(found) == 1 for found in values.values())
+
     def groups(self) -> list[list[Condition]]:
         """The conditions that are launched, grouped by what they are compared with, or share the device with."""
         return [list(group) for group in self._grouped]

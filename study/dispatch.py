@@ -80,7 +80,7 @@ def run(design: Design, options: StudyOptions, launch: Launch, console: Console)
 def _run_rounds(current: session.Session, launch: Launch) -> None:
     """The design's blocks at once, then one block after another while the precision asked for is not reached."""
     design = current.design
-    varying = [key for key in design.factors if key not in ("framework", "compile")]
+    varying = design.telling()
     with (
         Journal(current.folder, current.identity) as journal,
         Progress(current.console, 0, varying) as progress,

@@ -15,21 +15,21 @@ from study.progress import label
 START_SECONDS = {("jax", "spawn"): 3.0, ("tf", "spawn"): 9.0, ("jax", "zygote"): 1.5, ("tf", "zygote"): 2.5}
 
 
-def show(design: Design, console: Console) -> None:
-    """Print the conditions, their blocks and the estimated time."""
-    table = Table(
-        title=f"{len(design.conditions)} conditions, {design.blocks} blocks, seed {design.seed}", title_justify="left"
-    )
+def show(design: Design, console: Console, theme: str | None = None) -> None:
+    """Print the conditions, their blocks and the estimated time; `theme` heads one study of several."""
+    counted = f"{len(design.conditions)} conditions, {design.blocks} blocks, seed {design.seed}"
+    table = Table(title=f"{theme}: {counted}" if theme else counted, title_justify="left")
     for heading in ("condition", "runs", "what is set, or why not"):
         table.add_column(heading, overflow="fold")
-    varying = [key for key in design.factors if key not in ("framework", "compile")]
+    varying = design.telling()
+    said = ""
     for condition in design.conditions:
         outcome = design.unlaunched.get(condition.condition_id)
         repeated = evidence(condition) is Evidence.MEASURED
         runs = str(design.blocks if repeated else 1) if outcome is None else str(outcome.kind)
-        table.add_row(
-            label({**condition.settings}, varying), runs, _settings(condition) if outcome is None else outcome.text
-        )
+        text = _settings(condition) if outcome is None else outcome.text
+        table.add_row(label({**condition.settings}, varying), runs, "as above" if outcome and text == said else text)
+        said = text
     console.print(table)
     console.print(f"pairs differ in: {design.primary}; estimated time: about {_duration(seconds(design))}")
 

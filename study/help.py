@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -19,6 +20,7 @@ Compose framework × device × allocation mode × workload, run every trial in a
   python -m study framework=jax                 one condition, its record as a table
   python -m study -m framework=jax,tf           a sweep: several blocks, compared pair by pair
   python -m study -m framework=jax,tf,tf_graph allocation=default,tcmalloc workload=elementwise
+  python -m study +experiment=claims            what is often said of memory, put to the evidence of this machine
   python -m study study.dry_run=true …          list what would run, what has no meaning here and why
   python -m study modes [MODE]                  allocation modes: what each sets where, or why not
   python -m study --cfg job …                   print the composed configuration
@@ -35,6 +37,7 @@ def show(console: Console) -> None:
     """Print the whole help."""
     console.print(USAGE, highlight=False, markup=False)
     console.print(_groups())
+    console.print(_presets())
     console.print(_settings())
     console.print(AFTER, highlight=False, markup=False)
 
@@ -56,6 +59,25 @@ def _groups() -> Table:
         others = [level for level in levels(group) if level != default]
         table.add_row(group, ", ".join([default, *others]))
     return table
+
+
+def _presets() -> Table:
+    table = Table(title="Presets", title_justify="left")
+    table.add_column("preset")
+    table.add_column("the question", overflow="fold")
+    for name, question in presets():
+        table.add_row(f"+experiment={name}", question)
+    return table
+
+
+def presets() -> Iterator[tuple[str, str]]:
+    """(name, question) of every preset: the first sentence of its file's comment."""
+    from study.__main__ import conf_folder
+
+    for name in levels("experiment"):
+        text = (conf_folder() / "experiment" / f"{name}.yaml").read_text(encoding="utf-8")
+        comment = " ".join(line[2:] for line in text.splitlines()[1:] if line.startswith("# "))
+        yield name, re.split(r"(?<=[.?])\s", comment, maxsplit=1)[0]
 
 
 def _settings() -> Table:

@@ -147,7 +147,7 @@ def _run_blocks(session: Session) -> None:
     """Block after block, until the design's number or its precision is reached."""
     design = session.design
     processes.become_subreaper()
-    varying = [key for key in design.factors if key not in ("framework", "compile")]
+    varying = design.telling()
     if session.options.search is not None and f"workload.{session.options.search}" not in varying:
         varying.append(f"workload.{session.options.search}")
     total = design.trial_count(design.blocks) + len(design.unlaunched)
