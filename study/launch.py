@@ -29,6 +29,9 @@ SCRUBBED_PREFIXES = (
 SCRUBBED_NAMES = ("LD_PRELOAD", "GLIBC_TUNABLES", "OMP_NUM_THREADS", "PYTHONMALLOC", "PYTHONPROFILEIMPORTTIME")
 
 PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
+#: Workloads that ask for arrays on the CPU while an accelerator is the default device. Every other trial is without
+#: that CPU: JAX takes it in silence where CUDA finds no device.
+NEEDS_CPU_TOO = ("placement",)
 EVENTS_FD, CONTROL_FD = 3, 4
 
 
@@ -71,6 +74,8 @@ def environment(spec: TrialSpec) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in dropped and name != TRIAL_VARIABLE}
     compiled = spec.evidence == Evidence.COMPILED
     platform = PLATFORMS["cpu" if compiled else spec.device.kind]
+    if platform != "cpu" and spec.workload.name in NEEDS_CPU_TOO:
+        platform += ",cpu"
     own = {
         # without JAX_PLATFORMS a failing backend makes JAX fall back to the CPU in silence
         "JAX_PLATFORMS": platform,
