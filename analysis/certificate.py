@@ -33,6 +33,7 @@ from analysis.frames import records
 from analysis.load import Journals
 from analysis.matching import tolerance
 from analysis.pairing import Pair, find_pairs
+from runners.records import Evidence
 
 COLUMNS = (
     *Work._fields, "comparisons_count", *TESTS, "largest_matrix_flops_difference_ratio", "losses_count",
@@ -101,7 +102,9 @@ def _work(fact: Facts, journals: Journals, frameworks: tuple[str, str]) -> Work:
 def _row(work: Work, line: Line) -> tuple[Any, ...]:
     answer = verdict(line)
     tests = [line.tests.get(test) for test in TESTS]
-    numbers = line.largest_flops, line.losses, line.largest_loss, line.tolerance
+    # a compiled trial has no losses, which is not the same as none that could be compared
+    losses = line.losses if work.evidence == Evidence.MEASURED else None
+    numbers = line.largest_flops, losses, line.largest_loss, line.tolerance
     return (*work, line.comparisons, *tests, *numbers, *answer)
 
 

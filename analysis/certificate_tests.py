@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from analysis import products
 from analysis.journal_reader import Evidence
-from analysis.plans import FLOPS_SHARE
 
 MATCHED, NOT_MATCHED, NOT_CHECKABLE = "matched", "not matched", "not checkable"
 
@@ -93,9 +93,9 @@ def compare_flops(sides: list[Facts], counted: str, work: Work, line: Line) -> N
         if found is None:
             line.note(FLOPS_TEST, None, f"no FLOPs of products in {name}'s lowered module")
             continue
-        line.largest_flops = np.fmax(line.largest_flops, abs(found - own) / own)
-        text = f"FLOPs of products differ from the workload's {own:,} by more than 1 %: {name} {found:,}"
-        line.note(FLOPS_TEST, abs(found - own) <= FLOPS_SHARE * own, text)
+        failed = products.failure(own, found, name)
+        line.largest_flops = np.fmax(line.largest_flops, products.apart(own, found))
+        line.note(FLOPS_TEST, not failed, failed)
 
 
 def compare_losses(first: int, second: int, evidence: Evidence, work: Work, line: Line) -> None:

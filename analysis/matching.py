@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis import products
 from analysis.frames import records
 from analysis.journal_reader import Evidence
 from analysis.pairing import Pair
@@ -104,11 +105,17 @@ def _compare(
             found.failure = f"{what} differs in block {block}: {names[0]} {a}, {names[1]} {b}"
             return
     found.failure = (
-        _loss_failure(evidence.losses, first, evidence.losses, second, names, found)
+        _products_failure(facts[first], names[0])
+        or _products_failure(facts[second], names[1])
+        or _loss_failure(evidence.losses, first, evidence.losses, second, names, found)
         or _loss_failure(evidence.losses, first, evidence.reference_losses, first, (names[0], "reference"), found)
         or _loss_failure(evidence.losses, second, evidence.reference_losses, second, (names[1], "reference"), found)
     )
     found.failure += f" (block {block})" if found.failure else ""
+
+
+def _products_failure(fact: dict[str, Any], name: str) -> str:
+    return products.failure(fact["own_matrix_flops"], fact["traced_matrix_flops"], f"{name}'s trace")
 
 
 def _loss_failure(
@@ -148,6 +155,7 @@ def tolerance(fact: dict[str, Any], evidence: Evidence) -> float:
 
 def _facts(trials: pd.DataFrame) -> dict[int, dict[str, Any]]:
     """Index label → the columns that matching looks at; a missing count is None."""
-    columns = ["condition_id", "device", "dtype", "block", "parameters", "own_flops"]
+    columns = ["condition_id", "device", "dtype", "block", "parameters", "own_flops", "own_matrix_flops"]
+    columns.append("traced_matrix_flops")
     table = trials[columns].astype(object).where(trials[columns].notna(), None)
     return dict(zip(table.index, records(table), strict=True))

@@ -111,7 +111,7 @@ def _sharing(tables: Tables) -> str:
 
 def _matching(tables: Tables) -> str:
     match = tables.pairs["match"]
-    right, wrong = int(match.eq(True).sum()), tables.mismatches
+    right, wrong = int(match.eq(True).sum()), int(match.eq(False).sum())
     worst = tables.match["largest_relative_difference_ratio"].max()
     far = "" if words.is_missing(worst) else f" The largest relative difference of a loss was {worst:.2g}."
     return (

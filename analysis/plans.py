@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import capacity
+from analysis import capacity, products
 from analysis.factors import Place, places
 from analysis.frames import records
 from analysis.labels import framework_label
@@ -21,8 +21,6 @@ from runners.records import OutcomeKind
 #: What two plans are compared in, and the certificate that they plan the same work.
 QUANTITIES = ("planned_peak_bytes", "planned_temp_bytes", "planned_code_bytes", "planned_flops")
 EQUAL = ("parameters", "own_flops", "planned_argument_bytes", "planned_output_bytes")
-#: How far the products and convolutions of the lowered module may be from the workload's own count.
-FLOPS_SHARE = 0.01
 
 DIFFERENCE_COLUMNS = ("provenance_hash", "cell", "level_a", "level_b", *QUANTITIES, "match", "match_reason")
 TIMELINE_COLUMNS = ("condition_id", "label", "framework", "compile", "position", "live_bytes")
@@ -51,14 +49,19 @@ def certificate(a: dict[str, Any], b: dict[str, Any]) -> tuple[bool | None, str]
         if name not in missing and a[name] != b[name]:
             return False, f"{name}: {names[0]} {a[name]:,}, {names[1]} {b[name]:,}"
     for row, name in zip((a, b), names, strict=True):
-        own, found = row["own_matrix_flops"], row["planned_matrix_flops"]
-        if pd.isna(own) or pd.isna(found):
-            missing.append(f"products' FLOP of {name}")
-        elif abs(found - own) > FLOPS_SHARE * own:
-            return False, f"FLOP of products in {name}'s lowered module: {found:,}; the workload counts {own:,}"
+        own, found = _known(row["own_matrix_flops"]), _known(row["planned_matrix_flops"])
+        failed = products.failure(own, found, f"{name}'s lowered module")
+        if failed:
+            return False, failed
+        if own and found is None:
+            missing.append(f"FLOPs of products in {name}'s lowered module")
     if missing:
         return None, f"not checked: no {missing[0]}"
-    return True, "same parameters, argument and output bytes; products' FLOP as the workload counts them, within 1 %"
+    return True, "same parameters, FLOPs, argument and output bytes; FLOPs of products as counted, within 1 %"
+
+
+def _known(value: Any) -> int | None:
+    return None if pd.isna(value) else int(value)
 
 
 def timelines_table(planned: pd.DataFrame, journals: Journals, labels: dict[str, str]) -> pd.DataFrame:

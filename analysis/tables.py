@@ -21,6 +21,7 @@ from analysis import (
     progress,
 )
 from analysis import waterfall as waterfalls
+from analysis.certificate_tests import NOT_MATCHED
 from analysis.columns import HIDDEN
 from analysis.factors import places, primary_settings, telling
 from analysis.labels import condition_labels
@@ -75,8 +76,12 @@ class Tables:
 
     @property
     def mismatches(self) -> int:
-        """Number of pairs whose sides did not do the same work."""
-        return int((self.pairs["match"] == False).fillna(False).sum())  # noqa: E712 - missing is neither
+        """Number of pairs, measured or planned, whose sides did not do the same work.
+
+        Where the study compares something else than frameworks, only the certificate's lines may show it.
+        """
+        pairs = sum(int(table["match"].eq(False).fillna(False).sum()) for table in (self.pairs, self.plan_differences))
+        return max(pairs, int(self.certificate["verdict"].eq(NOT_MATCHED).sum()))
 
 
 def build_tables(journals: Journals, margin: float) -> Tables:

@@ -240,17 +240,19 @@ class Trial:
         self.channel.report(self.report)
 
     def _read_steady_memory(self) -> None:
-        """The memory of one step alone, where host memory is the device's and the program takes any state."""
-        program = self._stepper.program
-        if self.spec.device.kind != "cpu" or not program.takes_any_state or self.spec.search is not None:
-            reason = "measured on a CPU only, of a program that is bound to no state of its own, and in no search"
+        """The memory of one step alone, where host memory is the device's and is given back when it is freed."""
+        program, workload = self._stepper.program, self.spec.workload
+        # a pool keeps what a step has freed, so that no second baseline is without it
+        unpooled = self.report.allocation.device_allocator == "posix_memalign"
+        if self.spec.device.kind != "cpu" or program.renew is None or not unpooled or self.spec.search is not None:
+            reason = "measured on a CPU only, where no pool lies above malloc, of a step that can give up its state"
             self.report.memory.update(dict.fromkeys(STEADY, Quantity(None, reason)))
             return
         del self._stepper
 
         def place_state() -> Tree:
-            state = self.page.inputs(self.spec.workload, self.spec.seed).state
-            return {name: self.runner.place(made(state[name]), in_place=True) for name in sorted(state)}
+            state = self.page.inputs(workload, self.spec.seed).state
+            return {name: self.runner.place(made(state[name]), in_place=workload.donate) for name in sorted(state)}
 
         self.report.memory.update(steady_memory(self.runner, program, place_state, self._malloc))
 

@@ -31,6 +31,9 @@ SCRUBBED_PREFIXES = (
 SCRUBBED_NAMES = ("LD_PRELOAD", "GLIBC_TUNABLES", "OMP_NUM_THREADS", "PYTHONMALLOC", "PYTHONPROFILEIMPORTTIME")
 
 PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
+#: Workloads that ask for arrays on the CPU while an accelerator is the default device. Every other trial is without
+#: that CPU: JAX takes it in silence where CUDA finds no device.
+NEEDS_CPU_TOO = ("placement",)
 EVENTS_FD, CONTROL_FD = 3, 4
 
 
@@ -75,6 +78,8 @@ def environment(spec: TrialSpec) -> dict[str, str]:
     compiled = spec.evidence == Evidence.COMPILED
     # where JAX is not under test it is kept off the device, whoever imports it
     platform = PLATFORMS["cpu" if compiled or spec.framework.name == "tf" else spec.device.kind]
+    if platform != "cpu" and spec.workload.name in NEEDS_CPU_TOO:
+        platform += ",cpu"
     own = {
         # without JAX_PLATFORMS a failing backend makes JAX fall back to the CPU in silence
         "JAX_PLATFORMS": platform,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live as LiveLine
 from rich.text import Text
 
-from runners.records import OutcomeKind, Phase, TrialRecord, TrialSpec
+from runners.records import Outcome, OutcomeKind, Phase, TrialRecord, TrialSpec
 from study import colocation
 
 
@@ -25,6 +25,7 @@ class Progress:
         self._started = time.monotonic()
         self._drawn = 0.0
         self._now: tuple[str, Phase] | None = None
+        self._advice: set[str] = set()
         self._line = LiveLine(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Progress:
@@ -72,8 +73,15 @@ class Progress:
         text = f"{self._done}/{self._total} {self.label(record.spec)}, block {record.spec.block}: {kind}"
         if kind is not OutcomeKind.OK:
             self._console.print(Text(f"{text} ({record.outcome.reason})", style="yellow"))
+            self._advise(record.outcome)
         elif not self._console.is_terminal:
             self._console.print(Text(text))
+
+    def _advise(self, outcome: Outcome) -> None:
+        """Once in a study, what would make something available that is not."""
+        if outcome.kind is OutcomeKind.UNAVAILABLE and outcome.text not in self._advice:
+            self._advice.add(outcome.text)
+            self._console.print(Text(f"    {outcome.text}"), soft_wrap=True)
 
     def label(self, spec: TrialSpec) -> str:
         """The condition in the settings that vary, short."""

@@ -56,8 +56,8 @@ class Program:
     `step(state)` gives (new state, loss) and may return before the work is done; the state given to it is consumed.
     `traces()` counts how often Python ran the page's step, which is once per trace. Seconds are None where the
     framework cannot tell a stage apart; `first_call_compiles` says that the first step holds compilation. `work` is
-    what the trace holds of matrix products and convolutions (None: not looked at). `takes_any_state`: it is bound to no
-    state of its own, so that the old one can be dropped and a new one given.
+    what the trace holds of matrix products and convolutions (None: not looked at). `renew(state)` gives back the memory
+    of a state that it is bound to, and the state to step next; with {} it holds none. None: it cannot be asked that.
     """
 
     step: Callable[[Tree], tuple[Tree, Any]]
@@ -68,7 +68,7 @@ class Program:
     first_call_compiles: bool = False
     cycle: int = 1
     work: TracedWork | None = None
-    takes_any_state: bool = False
+    renew: Callable[[Tree], Tree] | None = None
 
 
 class FrameworkRunner(ABC):

@@ -126,8 +126,9 @@ class Runner(FrameworkRunner):
         # the first trace does not stand for steps of other shapes
         work = None if more_batches else traced_work(traced.jaxpr, names)
         cycle = 1 + len(more_batches)
+        # the step is bound to no state: the next one is whatever it is given
         return Program(
-            bound, traces, trace, lower, trace + lower + compiling, cycle=cycle, work=work, takes_any_state=True
+            bound, traces, trace, lower, trace + lower + compiling, cycle=cycle, work=work, renew=lambda state: state
         )
 
     def lower(self, spec: TrialSpec, step: PageStep, state: Shapes, batch: Shapes) -> Lowering:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,8 @@ class Runner(FrameworkRunner):
         # without a fixed shape a graph tells no FLOPs
         work = None if more_batches else traced_work(traced, _result_names(traced, state, donate))
         cycle = 1 + len(more_batches)
-        return Program(bound, traces, seconds, first_call_compiles=True, cycle=cycle, work=work)
+        renew = partial(_refill, state) if donate else lambda state: state
+        return Program(bound, traces, seconds, first_call_compiles=True, cycle=cycle, work=work, renew=renew)
 
     def lower(self, spec: TrialSpec, step: PageStep, state: Shapes, batch: Shapes) -> Lowering:
         """The HLO of a pure function of flat arguments. What lowers it is TensorFlow's bridge to XLA for the host, or,
@@ -285,6 +287,17 @@ def _in_place_step(step: PageStep, variables: Tree, batches: list[Tree], options
     compiled, turns = _function(update, options), itertools.cycle(batches)
     traced = compiled.get_concrete_function(batches[0])
     return (lambda state: (state, compiled(next(turns)))), traced
+
+
+def _refill(variables: Tree, state: Tree) -> Tree:
+    """Put the arrays of `state` into the variables that a step is bound to; with {}, nothing: their memory is freed.
+
+    A variable's own `assign` refuses another shape, so the operation below it is called.
+    """
+    for name, variable in variables.items():
+        value = state[name].read_value() if state else tf.zeros([0], variable.dtype)
+        tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value, validate_shape=False)
+    return variables if state else {}
 
 
 def _returning_step(step: PageStep, state: Tree, batches: list[Tree], options: dict[str, Any]) -> tuple[Any, Any]:

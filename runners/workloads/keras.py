@@ -8,9 +8,9 @@ State, batch and losses of both modes: nn/model.py; a weight's name is its numbe
 The model is Keras's own, called by Model.stateless_call, which both back ends have; its weights are numbers of ours, so
 that both get the same bytes. The optimiser is momentum as in nn/model.py, because a Keras optimiser on TensorFlow wants
 variables. parameters is Keras's count_params(), running statistics included: 25,636,712 for ResNet50 with 1000 classes.
-There is no reference of our own: the back ends are compared with each other. A model with dropout does not match while
-training, since each back end draws its own numbers. FLOPs are counted where every weight belongs to a convolution, a
-dense layer or a normalisation.
+There is no reference of our own: the back ends are compared with each other. A model that draws random numbers while it
+trains (dropout, stochastic depth) is not applicable there, since each back end draws its own. FLOPs are counted where
+every weight belongs to a convolution, a dense layer or a normalisation.
 """
 
 from __future__ import annotations
@@ -70,11 +70,31 @@ def _built(name: str, image: int, classes: int, policy: str) -> Any:
 
 def _model(workload: WorkloadSpec) -> Any:
     mixed = f"mixed_{workload.dtype}" if workload.mode == "train" and workload.dtype != "float32" else workload.dtype
-    return _built(workload.model or "", workload.shape["image"], workload.shape["classes"], mixed)
+    built = _built(workload.model or "", workload.shape["image"], workload.shape["classes"], mixed)
+    if workload.mode != "infer" and (drawing := _random_layers(built)):
+        raise TrialFault(
+            "not_applicable",
+            "random layers",
+            f"workload.model={workload.model} draws random numbers while it trains ({', '.join(drawing)}), other ones "
+            "on each back end, so that no two steps would do the same work; use workload.mode=infer or a model without "
+            "such layers, such as ResNet50",
+        )
+    return built
+
+
+def _random_layers(built: Any) -> list[str]:
+    """The kinds of layers that hold a generator of random numbers, sorted."""
+    return sorted({type(one).__name__ for one in built._flatten_layers(include_self=False) if one._seed_generators})
 
 
 def _named(variables: list[Any]) -> dict[str, Any]:
     return {f"{index:03} {variable.path}": variable for index, variable in enumerate(variables)}
+
+
+def _kept(built: Any) -> dict[str, Any]:
+    """The running statistics; the states of random generators, which no step here reads, are none of them."""
+    seeds = {id(one.state) for layer in built._flatten_layers() for one in layer._seed_generators}
+    return _named([variable for variable in built.non_trainable_variables if id(variable) not in seeds])
 
 
 def _drawn(variable: Any, closing: set[str]) -> Drawn:
@@ -111,8 +131,8 @@ def inputs(workload: WorkloadSpec, seed: int) -> Problem:
         data["labels"] = integers((rows,), shape["classes"])
     closing = _closing_scales(built)
     weights, kept = (
-        {name: _drawn(variable, closing) for name, variable in _named(variables).items()}
-        for variables in (built.trainable_variables, built.non_trainable_variables)
+        {name: _drawn(variable, closing) for name, variable in named.items()}
+        for named in (_named(built.trainable_variables), _kept(built))
     )
     return model.problem(workload, seed, weights, data, OPTIMISER, (rows, shape["classes"]), kept)
 
@@ -188,12 +208,16 @@ def _functions(workload: WorkloadSpec) -> tuple[Callable[..., Any], Callable[...
     def call(p: dict[str, Any], batch: dict[str, Any], images: Any, *, training: bool) -> tuple[Any, dict[str, Any]]:
         built = _model(workload)
         weights = [p[name] for name in _named(built.trainable_variables)]
-        names = list(_named(built.non_trainable_variables))
-        values = [batch[f"s/{name}"] for name in names]
+        names = {id(variable): name for name, variable in _kept(built).items()}
+        values = [
+            batch[f"s/{names[id(one)]}"] if id(one) in names else keras.ops.zeros(one.shape, one.dtype)
+            for one in built.non_trainable_variables
+        ]
         # within this scope the model's own weights stay unmade; the call would make them at its end
         with keras.StatelessScope(initialize_variables=False):
             logits, kept = built.stateless_call(weights, values, images, training=training)
-        return keras.ops.cast(logits, "float32"), dict(zip(names, kept, strict=True))
+        new = zip(built.non_trainable_variables, kept, strict=True)
+        return keras.ops.cast(logits, "float32"), {names[id(one)]: value for one, value in new if id(one) in names}
 
     def loss_of(p: dict[str, Any], batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         logits, kept = call(p, batch, batch["images"], training=True)
