@@ -5,23 +5,29 @@ One file holds the claims of one theme; a new claim is a `Claim` there and an en
 
 from __future__ import annotations
 
-from analysis.claims import fragmentation, on_demand, placement, reserved, shapes, sharing, tpu
 from analysis.claims.base import Answer, answer
 from analysis.claims.evidence import Evidence
+from analysis.claims.fragmentation import MORE_FRAGMENTS
+from analysis.claims.on_demand import ON_DEMAND_COST
+from analysis.claims.placement import PLACEMENT
+from analysis.claims.reserved import LESS_RESERVED, PREALLOCATES
+from analysis.claims.shapes import STATIC_SHAPES
+from analysis.claims.sharing import CONFLICTS, GROWTH_AVOIDS, LETS_SHARE, RACES
+from analysis.claims.tpu import MORE_INTEGRATED, NO_PREALLOCATION
 
 CLAIMS = (
-    reserved.PREALLOCATES,
-    reserved.LESS_RESERVED,
-    sharing.LETS_SHARE,
-    sharing.RACES,
-    fragmentation.MORE_FRAGMENTS,
-    on_demand.ON_DEMAND_COST,
-    tpu.NO_PREALLOCATION,
-    placement.PLACEMENT,
-    shapes.STATIC_SHAPES,
-    sharing.CONFLICTS,
-    sharing.GROWTH_AVOIDS,
-    tpu.MORE_INTEGRATED,
+    PREALLOCATES,
+    LESS_RESERVED,
+    LETS_SHARE,
+    RACES,
+    MORE_FRAGMENTS,
+    ON_DEMAND_COST,
+    NO_PREALLOCATION,
+    PLACEMENT,
+    STATIC_SHAPES,
+    CONFLICTS,
+    GROWTH_AVOIDS,
+    MORE_INTEGRATED,
 )
 
 
