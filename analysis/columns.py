@@ -23,6 +23,7 @@ _NEVER = "never"
 _NOT_REACHED = "the trial ended before it"
 _NOT_OK = "the outcome is not ok"
 _UNREADABLE = "the counter cannot be read here, or the trial ended before it"
+_POOLED = "a pool lies above malloc, no CPU, or the trial ended before it"
 _NO_PLAN = "no compiler's plan was asked for, or this compiler does not say"
 
 #: The columns that other programs may rely on, in this order.
@@ -123,9 +124,9 @@ ADDED = (
         "Int64",
         "B",
         "resident memory with the program compiled and no state",
-        _UNREADABLE,
+        _POOLED,
     ),
-    Column("host_steady_peak_bytes", "Int64", "B", "highest resident memory of one step after that", _UNREADABLE),
+    Column("host_steady_peak_bytes", "Int64", "B", "highest resident memory of one step after that", _POOLED),
     Column(
         "device_memory_bytes",
         "Int64",
