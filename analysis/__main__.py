@@ -42,10 +42,16 @@ def main(arguments: list[str] | None = None) -> int:
 def run_themes(folders: list[Path], options: argparse.Namespace) -> int:
     """Analyse every theme under each folder on its own, then the claims over all of a folder's themes."""
     from analysis.claims.command import main as claims
+    from analysis.claims.command import studies_in
+    from analysis.load import RequestError
 
     statuses = []
     for folder in folders:
-        themes = sorted(one.parent for one in folder.glob("*/journal")) if _holds_themes(folder) else [folder]
+        try:
+            themes = studies_in(folder) if _holds_themes(folder) else [folder]
+        except RequestError as error:
+            print(f"analysis: {error}", file=sys.stderr)
+            return 2
         single = argparse.Namespace(**{**vars(options), "output": None, "quiet": True})
         statuses += [run([theme], single) for theme in themes]
         if themes != [folder]:
@@ -55,7 +61,7 @@ def run_themes(folders: list[Path], options: argparse.Namespace) -> int:
 
 
 def _holds_themes(folder: Path) -> bool:
-    return not (folder / "journal").exists() and any(folder.glob("*/journal"))
+    return (folder / "themes.yaml").is_file()
 
 
 def run(folders: list[Path], options: argparse.Namespace) -> int:

@@ -101,6 +101,8 @@ class StudySweeper(Sweeper):
 
     def _run_all(self) -> int:
         """Run every study that was asked for, and what belongs to all of them. The worst exit status."""
+        if self.themes:
+            themes.begin(REQUEST.studies[0][1], self.themes)
         statuses = [self._run(design, options) for design, options in REQUEST.studies]
         if self.themes:
             statuses.append(themes.conclude(REQUEST.studies[0][1]))

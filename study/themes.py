@@ -14,9 +14,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 from study.config import StudyOptions
 from study.errors import RequestError
 from study.session import OUTPUTS
+
+#: The file by which a folder of themes is known.
+MARK = "themes.yaml"
 
 
 def arguments_of(theme: str, arguments: Sequence[str]) -> list[str]:
@@ -42,6 +47,13 @@ def folder_name(options: StudyOptions, first: str | None) -> str:
         return folder.resolve().name
     now = dt.datetime.now().strftime("%Y-%m-%d_%H%M%S")
     return options.name or first or f"{now}_themes_{secrets.token_hex(2)}"
+
+
+def begin(options: StudyOptions, names: Sequence[str]) -> None:
+    """Mark the folder of all themes with their names, by which the analysis knows it."""
+    folder = OUTPUTS / str(options.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text(yaml.safe_dump({"themes": list(names)}, sort_keys=False), encoding="utf-8")
 
 
 def conclude(options: StudyOptions) -> int:

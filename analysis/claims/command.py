@@ -20,6 +20,9 @@ from analysis.load import RequestError, journal_files, read_journals
 from analysis.statistics import MARGIN
 from analysis.tables import write_csv
 
+#: The file by which a folder of themes is known; the study writes it.
+MARK = "themes.yaml"
+
 STYLES = {"supported": "green", "refuted": "red", "depends": "yellow", "not testable here": "dim"}
 
 
@@ -42,16 +45,18 @@ def main(arguments: list[str]) -> int:
 
 
 def studies_in(folder: Path) -> list[Path]:
-    """The folder itself where it is a study's, else the studies that lie in it, by name.
+    """The folder itself where it is a study's; of a folder of themes the studies that lie in it, by name.
 
     Raises:
-        RequestError: it is neither.
+        RequestError: it is neither, or none of its themes has begun.
     """
+    if not (folder / MARK).is_file():
+        journal_files(folder)
+        return [folder]
     themes = sorted(one.parent for one in folder.glob("*/journal") if any(one.glob("*.jsonl")))
-    if themes and not (folder / "journal").exists():
-        return themes
-    journal_files(folder)
-    return [folder]
+    if not themes:
+        raise RequestError(f"{folder} holds no theme that has begun: run its command again to go on.")
+    return themes
 
 
 def settle(themes: list[Path], output: Path, margin: float) -> pd.DataFrame:

@@ -183,6 +183,7 @@ def test_a_folder_of_themes_is_analysed_theme_by_theme_and_ends_in_the_claims(
     for theme in ("one", "two"):
         conditions = [factory.condition(name) for name in ("jax", "tf")]
         factory.study(both / theme, conditions, lambda number, _: 0.01 + number * 0.001, name=theme)
+    (both / "themes.yaml").write_text("themes: [one, two]\n", encoding="utf-8")
     assert analysis.main([str(both)]) == 0
     assert (both / "one" / "report.html").exists() and (both / "two" / "report.html").exists()
     with (both / "tables" / "claims.csv").open(encoding="utf-8") as file:
@@ -200,6 +201,7 @@ def test_the_page_escapes_what_it_is_given(tmp_path: Path) -> None:
     place = tmp_path / "both" / theme.replace("/", "-")
     folder = factory.study(place, [factory.condition()], lambda *_: 0.01, blocks=1)
     (folder / "report.html").write_text("x", encoding="utf-8")
+    (folder.parent / "themes.yaml").write_text("themes: []\n", encoding="utf-8")
     assert analysis.main(["claims", str(folder.parent), "--quiet"]) == 0
     assert "<script>" not in (folder.parent / "claims.html").read_text(encoding="utf-8")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from runners.frameworks.hiding import hide_gpus_from_tensorflow
 from tests.runners.harness import ROOT, environment
 
 FAKE = """
@@ -61,11 +60,10 @@ def test_the_real_tensorflow_is_imported_whole_and_hides_its_gpus() -> None:
 
 
 def test_here_nothing_is_hidden_yet() -> None:
-    """This process has no TensorFlow: asking only leaves the hook, and asking again no second one."""
-    before = list(sys.meta_path)
-    try:
-        hide_gpus_from_tensorflow()
-        hide_gpus_from_tensorflow()
-        assert len(sys.meta_path) == len(before) + 1
-    finally:
-        sys.meta_path[:] = before
+    """Before TensorFlow is imported, asking only leaves the hook, and asking again no second one."""
+    code = (
+        "import sys; from runners.frameworks.hiding import hide_gpus_from_tensorflow as hide;"
+        "before = len(sys.meta_path); hide(); hide(); print(len(sys.meta_path) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == "1\n"

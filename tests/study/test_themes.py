@@ -46,7 +46,13 @@ def test_themes_land_under_one_name_and_what_is_absent_does_not_count_against_th
     finished = study(tmp_path, "+experiment=claims", themes, *smaller, "study.name=both")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     folder = tmp_path / "outputs" / "both"
-    assert sorted(one.name for one in folder.iterdir()) == ["claims.html", "placement", "static_shapes", "tables"]
+    assert sorted(one.name for one in folder.iterdir()) == [
+        "claims.html",
+        "placement",
+        "static_shapes",
+        "tables",
+        "themes.yaml",
+    ]
     assert "+experiment=static_shapes" in (folder / "static_shapes" / "manifest.yaml").read_text()
     assert "T3" in finished.stdout and "supported" in finished.stdout
     # placement needs an accelerator: its rows say so, and nothing was launched
