@@ -16,7 +16,8 @@ from analysis import windows
 from analysis.allocators.tenants import Chip
 from analysis.allocators.traces import PlannedBuffers
 from runners.lines import RecordError
-from runners.records import SCHEMA_VERSION, OutcomeKind
+from runners.records import OutcomeKind
+from runners.specs import SCHEMA_VERSION
 
 #: The package whose version counts as the framework's.
 VERSION_KEYS = {"jax": "jax", "tf": "tensorflow"}

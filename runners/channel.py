@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 from runners import lines
 from runners.faults import TrialFault
-from runners.records import Barrier, Phase, Plan, TrialReport, TrialSpec
+from runners.records import Barrier, Phase, Plan, TrialReport
+from runners.specs import TrialSpec
 
 #: Longest error text and traceback in a `failed` event, in characters: an OOM text can hold a whole allocator dump.
 TEXT_LIMIT = 4000

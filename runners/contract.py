@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from runners.faults import TrialFault
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.page import Drawn, Problem, WorkCounts
 
 Step = Callable[[dict[str, Any], dict[str, Any]], tuple[dict[str, Any], Any]]

@@ -16,7 +16,8 @@ import typing
 from enum import StrEnum
 from typing import Any
 
-from runners.records import SCHEMA_VERSION, Plan, SessionRecord, TrialRecord, TrialReport, TrialSpec
+from runners.records import Plan, SessionRecord, TrialRecord, TrialReport
+from runners.specs import SCHEMA_VERSION, TrialSpec
 
 
 class RecordError(ValueError):

@@ -10,7 +10,8 @@ from collections import Counter
 from runners.channel import Channel
 from runners.faults import TrialFault
 from runners.probes import host
-from runners.records import Phase, ProtocolSpec, TrialReport
+from runners.records import Phase, TrialReport
+from runners.specs import ProtocolSpec
 from runners.stepper import Stepper
 
 #: Fewest warm-up steps from which `steady` is judged, and how far the last third's median may lie from the middle's.

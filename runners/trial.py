@@ -25,7 +25,8 @@ from runners.compiled.trial import run_compiled
 from runners.faults import TrialFault
 from runners.frameworks.base import Program, Tree, uncompiled
 from runners.probes import allocation, host, malloc, nvml
-from runners.records import Barrier, Evidence, Phase, Quantity, TrialReport, TrialSpec, WorkloadSpec
+from runners.records import Barrier, Evidence, Phase, Quantity, TrialReport
+from runners.specs import TrialSpec, WorkloadSpec
 from runners.steady import STEADY, steady_memory
 from runners.stepper import Stepper
 from runners.work import require_real_work

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runners.records import TrialRecord, TrialSpec
+from runners.records import TrialRecord
+from runners.specs import TrialSpec
 from study import leases
+from study.applicability import evidence
 from study.config import Condition, StudyOptions
-from study.design import Design, evidence, trial
+from study.design import Design, trial
 from study.errors import RequestError
 from study.schema import EvidenceRequest
 

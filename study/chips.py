@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from runners.records import ChipSpec
+from runners.specs import ChipSpec
 from study import devices
 from study.schema import Chip, EvidenceRequest
 

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from runners.records import Scalar
+from runners.specs import Scalar
 from study.errors import RequestError
 
 SOLO = "solo"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runners.records import Outcome, OutcomeKind, Phase, Tenancy
+from runners.records import Outcome, OutcomeKind, Phase
+from runners.specs import Tenancy
 from study import colocation
 from study.config import Condition, digest
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from rich.console import Console
 
-from runners.records import Outcome, OutcomeKind, Phase, TrialRecord, TrialSpec
+from runners.records import Outcome, OutcomeKind, Phase, TrialRecord
+from runners.specs import TrialSpec
 from study import batches, leases, queues, session
 from study.batches import Batch, Group
 from study.config import StudyOptions

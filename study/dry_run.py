@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.table import Table
 
 from runners.records import Evidence
+from study.applicability import evidence
 from study.config import Condition
-from study.design import Design, evidence
+from study.design import Design
 from study.matrix import what_is_set
 from study.progress import label
 

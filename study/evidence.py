@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runners.records import DeviceSpec, Evidence
+from runners.records import Evidence
+from runners.specs import DeviceSpec
 from study import chips, devices
 from study.schema import EvidenceRequest
 

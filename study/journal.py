@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from runners.lines import RecordError, decode_line, encode_line, trial_from_dict
-from runners.records import ANSWERS, SessionRecord, TrialRecord, TrialSpec
+from runners.records import ANSWERS, SessionRecord, TrialRecord
+from runners.specs import TrialSpec
 from study.errors import RequestError, StorageError
 
 #: The kind of line by which a worker says that a trial begins; analysis passes over it.

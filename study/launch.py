@@ -19,7 +19,8 @@ from pathlib import Path
 import runners
 from runners.compiled import targets
 from runners.probes import allocator_log
-from runners.records import Evidence, TrialSpec
+from runners.records import Evidence
+from runners.specs import TrialSpec
 from study import assigned, devices
 from study.processes import TRIAL_VARIABLE, Process
 

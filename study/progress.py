@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.live import Live as LiveLine
 from rich.text import Text
 
-from runners.records import Outcome, OutcomeKind, Phase, TrialRecord, TrialSpec
+from runners.records import Outcome, OutcomeKind, Phase, TrialRecord
+from runners.specs import TrialSpec
 from study import colocation
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from runners.records import Evidence, OutcomeKind, ProtocolSpec, TrialRecord, TrialSpec
+from runners.records import Evidence, OutcomeKind, TrialRecord
+from runners.specs import ProtocolSpec, TrialSpec
 from study import devices
+from study.applicability import evidence, without_launch
 from study.config import Condition
-from study.design import evidence, limit_bytes, trial, without_launch
+from study.design import limit_bytes, trial
 from study.errors import RequestError
 
 #: No search goes beyond this batch: array dimensions are 32-bit numbers to some compilers.

@@ -20,7 +20,8 @@ from typing import Protocol
 
 from rich.console import Console
 
-from runners.records import ANSWERS, Outcome, OutcomeKind, SessionRecord, TrialRecord, TrialSpec
+from runners.records import ANSWERS, Outcome, OutcomeKind, SessionRecord, TrialRecord
+from runners.specs import TrialSpec
 from study import batches, manifest, processes, record_table, search
 from study.config import Condition, StudyOptions
 from study.design import Design

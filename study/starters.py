@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runners.records import TrialSpec
+from runners.specs import TrialSpec
 from study.errors import RequestError
 from study.launch import ChildEnds, spawn
 from study.processes import Process

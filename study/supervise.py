@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runners.lines import RecordError, decode_line, encode_line, plan_from_dict, report_from_dict
-from runners.records import Barrier, Outcome, OutcomeKind, Phase, Plan, TrialRecord, TrialReport, TrialSpec
+from runners.records import Barrier, Outcome, OutcomeKind, Phase, Plan, TrialRecord, TrialReport
+from runners.specs import TrialSpec
 from study import processes
 from study.classify import Ending, classify
 from study.launch import ChildEnds, Pipes, child_ends, interpreter, scrubbed

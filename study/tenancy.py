@@ -12,7 +12,8 @@ import select
 import time
 from collections.abc import Callable, Sequence
 
-from runners.records import Barrier, OutcomeKind, Phase, Timings, TrialRecord, TrialSpec
+from runners.records import Barrier, OutcomeKind, Phase, Timings, TrialRecord
+from runners.specs import TrialSpec
 from study import processes
 from study.supervise import (
     TICK_SECONDS,

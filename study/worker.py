@@ -18,11 +18,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from runners.records import Evidence, SessionRecord, TrialRecord, TrialSpec
+from runners.records import Evidence, SessionRecord, TrialRecord
+from runners.specs import TrialSpec
 from study import assigned, leases, processes, session
+from study.applicability import evidence, without_launch
 from study.batches import Batch, Group, load
 from study.config import Condition
-from study.design import evidence, without_launch
 from study.errors import RequestError
 from study.interrupts import interruptible
 from study.journal import Journal, JournalTail

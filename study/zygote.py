@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from runners.records import TrialSpec
+from runners.specs import TrialSpec
 from study import contexts
 from study.config import digest
 from study.launch import ChildEnds, environment, interpreter, spawn_process

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from analysis.allocators.replay import Allocate, Event, Free
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads import allocations, churn
 from runners.workloads.page import item_bytes, total_bytes
 

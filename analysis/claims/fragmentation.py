@@ -10,7 +10,8 @@ import pandas as pd
 from analysis.allocator_model import BfcPool, Driver, Pool, UpperEndPool, churn_trace, replay
 from analysis.claims.base import Claim, Finding, Kind, Verdict
 from analysis.claims.evidence import Evidence
-from runners.records import OutcomeKind, WorkloadSpec
+from runners.records import OutcomeKind
+from runners.specs import WorkloadSpec
 
 #: So many steps of the seeded order are replayed: about as many as a trial under protocol=smoke makes.
 STEPS = 100

@@ -6,7 +6,7 @@ import functools
 
 from analysis.allocator_model import Chip, Tenancy, allocations_trace, modes, tenancy
 from analysis.claims.base import Finding, Kind, Verdict
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 
 #: The load: 64 arrays that hold 4 GiB, all replaced at each of four steps. The GPU: 80 GiB, compute capability 9.0.
 LOAD = WorkloadSpec("allocations", "paper", 1, "float32", {"total_kib": 4 * 2**20, "count": 64}, donate=False)

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from runners import lines, records
 from runners.faults import TrialFault
 from runners.lifeline import die_with_parent
-from runners.records import ChipSpec
+from runners.specs import ChipSpec
 
 
 def main(arguments: list[str]) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runners.records import ChipSpec, Plan, WorkloadSpec
+from runners.records import Plan
+from runners.specs import ChipSpec, WorkloadSpec
 
 
 def from_compiler(memory: dict[str, int], costs: dict[str, float], lowered: dict[str, float]) -> Plan:

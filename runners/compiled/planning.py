@@ -10,7 +10,8 @@ from typing import Any
 
 from runners import lines
 from runners.compiled import boundary, buffers, cache, flops, plan, targets, xla
-from runners.records import ChipSpec, Plan
+from runners.records import Plan
+from runners.specs import ChipSpec
 
 
 class Refused(RuntimeError):

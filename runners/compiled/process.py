@@ -21,7 +21,8 @@ from runners import lines
 from runners.compiled import __main__ as compiler
 from runners.compiled import targets
 from runners.faults import TrialFault
-from runners.records import ChipSpec, Plan
+from runners.records import Plan
+from runners.specs import ChipSpec
 
 
 class CompilerError(RuntimeError):

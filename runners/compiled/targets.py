@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from runners.records import ChipSpec
+from runners.specs import ChipSpec
 
 #: The variable in which the study names the interpreter that compiles (its own).
 INTERPRETER_VARIABLE = "STUDY_COMPILER_PYTHON"

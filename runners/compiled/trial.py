@@ -18,7 +18,8 @@ from runners.compiled import plan
 from runners.compiled.process import CompilerProcess
 from runners.faults import TrialFault
 from runners.frameworks.base import ArrayShape, Shapes
-from runners.records import Phase, TrialReport, TrialSpec
+from runners.records import Phase, TrialReport
+from runners.specs import TrialSpec
 from runners.workloads.page import require_dtype
 
 

@@ -20,7 +20,7 @@ from jax.experimental import topologies
 
 from runners.compiled import targets
 from runners.faults import TrialFault
-from runners.records import ChipSpec
+from runners.specs import ChipSpec
 
 
 @dataclass

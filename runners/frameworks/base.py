@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from runners.faults import TrialFault
-from runners.records import Quantity, Scalar, TrialSpec
+from runners.records import Quantity
+from runners.specs import Scalar, TrialSpec
 from runners.work import TracedWork
 
 #: The arrays of one side of a step, by name: `np.ndarray`s on a page, the framework's own arrays once placed.

@@ -26,7 +26,8 @@ from runners.frameworks.base import (
 )
 from runners.frameworks.hiding import hide_gpus_from_tensorflow
 from runners.frameworks.jax_work import traced_work
-from runners.records import Quantity, Scalar, TrialSpec
+from runners.records import Quantity
+from runners.specs import Scalar, TrialSpec
 
 #: workload.precision → jax_default_matmul_precision.
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "bfloat16": "bfloat16"}

@@ -24,7 +24,8 @@ from runners.frameworks.base import (
     shared_knobs,
 )
 from runners.probes import allocator_log
-from runners.records import Quantity, Scalar, TrialSpec
+from runners.records import Quantity
+from runners.specs import Scalar, TrialSpec
 
 # TensorFlow imports JAX where it is installed: 130 MB that belong to the other framework. None makes that import fail,
 # which TensorFlow takes for "not installed".

@@ -14,7 +14,8 @@ from runners.probes import nvml
 from runners.probes.allocator_log import log_readings, own_log
 from runners.probes.malloc import HostAllocator
 from runners.probes.mechanism import close, device_allocator, limit_found
-from runners.records import AllocationResult, AllocationSpec, Scalar, TrialSpec
+from runners.records import AllocationResult
+from runners.specs import AllocationSpec, Scalar, TrialSpec
 
 #: Far above the driver's granularity, and above what it keeps for small buffers.
 BLOCK_BYTES = 256 * 2**20

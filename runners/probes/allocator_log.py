@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from runners.records import Scalar
+from runners.specs import Scalar
 
 #: The log that a study gives each trial; a terminal or a pipe cannot be read back.
 OWN_LOG = Path("/proc/self/fd/2")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.probes import host
-from runners.records import Scalar
+from runners.specs import Scalar
 
 #: Allocators that can stand in for glibc's, by the start of their library's file name after `lib`.
 REPLACEMENTS = ("tcmalloc", "jemalloc", "mimalloc")

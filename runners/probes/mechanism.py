@@ -9,7 +9,7 @@ statistics (xla/tsl/framework/bfc_allocator.cc, xla/stream_executor/gpu/gpu_cuda
 
 from __future__ import annotations
 
-from runners.records import Scalar
+from runners.specs import Scalar
 
 #: The closed list: mechanism → what it is.
 MECHANISMS = {

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from runners.records import Quantity, Scalar
+from runners.records import Quantity
+from runners.specs import Scalar
 
 PROCESS_SOURCE = "nvmlDeviceGetComputeRunningProcesses_v3.usedGpuMemory"
 DEVICE_SOURCE = "nvmlDeviceGetMemoryInfo.used, of all processes"

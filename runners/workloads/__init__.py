@@ -8,7 +8,7 @@ from types import ModuleType
 
 from runners import contract
 from runners.faults import TrialFault
-from runners.records import FrameworkSpec, WorkloadSpec
+from runners.specs import FrameworkSpec, WorkloadSpec
 
 #: The workload whose page is a file of the user's own.
 OWN_FILE = "file"

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.page import Arrays, Problem, WorkCounts, constant, describe, item_bytes
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.nn.parameters import same_taps
 from runners.workloads.page import Arrays, Problem, WorkCounts, describe, in_float64, normal, total_bytes
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.records import FrameworkSpec, WorkloadSpec
+from runners.specs import FrameworkSpec, WorkloadSpec
 from runners.workloads.page import Arrays, Problem, WorkCounts, describe, in_float64, item_bytes, normal
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from runners.faults import TrialFault
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.nn import model
 from runners.workloads.nn.parameters import same_taps
 from runners.workloads.page import Arrays, Drawn, Problem, WorkCounts, constant, integers, normal

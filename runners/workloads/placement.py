@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from runners.faults import TrialFault
-from runners.records import FrameworkSpec, WorkloadSpec
+from runners.specs import FrameworkSpec, WorkloadSpec
 from runners.workloads.page import Arrays, Problem, WorkCounts, constant, describe, in_float64, item_bytes
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.nn import model, numpy_layers, parameters
 from runners.workloads.page import Arrays, Problem, WorkCounts, constant, integers, normal
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.page import (
     Arrays,
     Problem,

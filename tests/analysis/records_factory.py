@@ -15,23 +15,18 @@ from typing import Any
 from runners import lines, records
 from runners.records import (
     AllocationResult,
-    AllocationSpec,
     Counts,
-    DeviceSpec,
-    FrameworkSpec,
     Match,
     Outcome,
     OutcomeKind,
     Plan,
-    ProtocolSpec,
     Quantity,
     SessionRecord,
     Timings,
     TrialRecord,
     TrialReport,
-    TrialSpec,
-    WorkloadSpec,
 )
+from runners.specs import AllocationSpec, DeviceSpec, FrameworkSpec, ProtocolSpec, TrialSpec, WorkloadSpec
 
 MIB = 2**20
 FRAMEWORKS = {"jax": ("jax", "jit"), "tf": ("tf", "xla"), "tf_graph": ("tf", "graph")}

@@ -26,7 +26,7 @@ from analysis.allocator_model import (
     tenancy,
 )
 from analysis.allocators.modes import tf_default_limit_bytes
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads import churn
 
 MIB, GIB = 2**20, 2**30

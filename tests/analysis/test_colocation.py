@@ -16,7 +16,8 @@ from analysis.figures import gallery
 from analysis.load import read_journals
 from analysis.pipeline import analyse
 from analysis.tables import Tables, build_tables
-from runners.records import Tenancy, TrialRecord
+from runners.records import TrialRecord
+from runners.specs import Tenancy
 from tests.analysis import records_factory as factory
 
 MIB = 2**20

@@ -15,7 +15,8 @@ from analysis.figures import gallery, modelled_modes
 from analysis.load import read_journals
 from analysis.pipeline import analyse
 from analysis.tables import Tables, build_tables
-from runners.records import ChipSpec, DeviceSpec, Plan, TrialRecord
+from runners.records import Plan, TrialRecord
+from runners.specs import ChipSpec, DeviceSpec
 from tests.analysis import records_factory as factory
 
 MIB, GIB = 2**20, 2**30

@@ -25,7 +25,8 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from runners.records import Outcome, OutcomeKind, Phase, TrialRecord, TrialSpec
+from runners.records import Outcome, OutcomeKind, Phase, TrialRecord
+from runners.specs import TrialSpec
 from study import dispatch, journal, leases, worker
 from study.config import StudyOptions
 from study.design import plan

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import psutil
 
-from runners.records import AllocationSpec, FrameworkSpec, OutcomeKind, TrialRecord, TrialSpec
+from runners.records import OutcomeKind, TrialRecord
+from runners.specs import AllocationSpec, FrameworkSpec, TrialSpec
 from study import processes
 from study.journal import read_past
 from study.starters import Starters

@@ -17,7 +17,7 @@ from typing import Any
 
 from runners import frameworks, workloads
 from runners.frameworks.base import FrameworkRunner
-from runners.records import TrialSpec, WorkloadSpec
+from runners.specs import TrialSpec, WorkloadSpec
 from runners.stepper import Stepper
 from runners.workloads import keras as keras_page
 from runners.workloads.nn import model

@@ -27,7 +27,7 @@ import pandas as pd
 import yaml
 
 from runners import workloads
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.page import total_bytes
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from runners.records import AllocationSpec, DeviceSpec, FrameworkSpec, ProtocolSpec, TrialSpec, WorkloadSpec
+from runners.specs import AllocationSpec, DeviceSpec, FrameworkSpec, ProtocolSpec, TrialSpec, WorkloadSpec
 
 ROOT = Path(__file__).parents[2]
 ALLOCATION = re.compile(r"allocation \d+: size (\d+), (.*)")

@@ -20,7 +20,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from runners.records import OutcomeKind, Phase, TrialRecord, TrialSpec
+from runners.records import OutcomeKind, Phase, TrialRecord
+from runners.specs import TrialSpec
 from study import processes
 from study.journal import read_past
 from study.starters import Starters

@@ -17,7 +17,8 @@ import numpy as np
 
 from runners.channel import Channel
 from runners.frameworks.base import FrameworkRunner, PageStep, Program, Tree, counting
-from runners.records import Phase, Quantity, Scalar, TrialSpec
+from runners.records import Phase, Quantity
+from runners.specs import Scalar, TrialSpec
 from runners.workloads import elementwise
 
 LONG_SECONDS = 3600

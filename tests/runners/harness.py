@@ -15,15 +15,8 @@ from typing import Any
 import yaml
 
 from runners import lines
-from runners.records import (
-    AllocationSpec,
-    DeviceSpec,
-    FrameworkSpec,
-    ProtocolSpec,
-    TrialReport,
-    TrialSpec,
-    WorkloadSpec,
-)
+from runners.records import TrialReport
+from runners.specs import AllocationSpec, DeviceSpec, FrameworkSpec, ProtocolSpec, TrialSpec, WorkloadSpec
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

@@ -20,7 +20,7 @@ import numpy as np
 from runners import contract, frameworks, workloads
 from runners.compiled.trial import _shapes
 from runners.frameworks.base import FrameworkRunner
-from runners.records import TrialSpec, WorkloadSpec
+from runners.specs import TrialSpec, WorkloadSpec
 from runners.trial import reference_losses
 from runners.workloads.page import Problem, abstract, generator, in_float64, input_hash
 from tests.runners.harness import make_spec, workload

@@ -8,7 +8,7 @@ import sys
 
 from runners import frameworks
 from runners.probes import allocation, malloc
-from runners.records import AllocationSpec
+from runners.specs import AllocationSpec
 from tests.runners.harness import make_spec
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.records import Tenancy
+from runners.specs import Tenancy
 from tests.runners.harness import make_spec, run_trial
 
 

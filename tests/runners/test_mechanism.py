@@ -12,7 +12,8 @@ import pytest
 
 from runners.faults import TrialFault
 from runners.probes import allocation, mechanism
-from runners.records import AllocationResult, AllocationSpec
+from runners.records import AllocationResult
+from runners.specs import AllocationSpec
 
 GIB, MIB = 2**30, 2**20
 DEVICE = {"device_total_bytes": 80 * GIB}

@@ -15,7 +15,7 @@ import yaml
 
 from runners import contract, workloads
 from runners.faults import TrialFault
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.page import DTYPES, abstract, describe, input_hash, made, normal, total_bytes
 from tests.runners.harness import HERE, ROOT, environment, run_script, workload
 

@@ -11,7 +11,8 @@ import pytest
 
 from runners.probes import allocation, host
 from runners.probes.mechanism import MECHANISMS
-from runners.records import AllocationResult, AllocationSpec
+from runners.records import AllocationResult
+from runners.specs import AllocationSpec
 from tests.runners.harness import LIMIT_LOG, MIB, RETAIN, ROOT, environment, run_script
 
 

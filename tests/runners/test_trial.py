@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from runners import lines, protocol
-from runners.records import AllocationSpec, DeviceSpec, Phase
+from runners.records import Phase
+from runners.specs import AllocationSpec, DeviceSpec
 from tests.runners.harness import HERE, PROTOCOL, ROOT, Run, environment, make_spec, run_trial, workload
 
 AFTER = (str(HERE / "after_trial.py"),)

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runners.records import (
-    AllocationSpec,
-    DeviceSpec,
-    FrameworkSpec,
-    Outcome,
-    OutcomeKind,
-    Phase,
-    ProtocolSpec,
-    SessionRecord,
-    Timings,
-    TrialRecord,
-    TrialReport,
-    TrialSpec,
-    WorkloadSpec,
-)
+from runners.records import Outcome, OutcomeKind, Phase, SessionRecord, Timings, TrialRecord, TrialReport
+from runners.specs import AllocationSpec, DeviceSpec, FrameworkSpec, ProtocolSpec, TrialSpec, WorkloadSpec
 from study.config import Blocks, Condition, digest
 from study.schema import Allocation, AllocationEntry, EvidenceRequest
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from runners.records import DeviceSpec
+from runners.specs import DeviceSpec
 from study import batches, launchers, leases
 from study.config import StudyOptions
 from study.design import Design, plan

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from runners.compiled import targets
-from runners.records import ChipSpec
+from runners.specs import ChipSpec
 from study import chips
 from study.schema import Chip, EvidenceRequest
 from tests.study.test_compiled import needs_libtpu

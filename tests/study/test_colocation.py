@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from runners.records import DeviceSpec, OutcomeKind, Tenancy
+from runners.records import OutcomeKind
+from runners.specs import DeviceSpec, Tenancy
 from study import colocation, stopping
 from study.config import Condition
 from study.design import Design, plan, trial

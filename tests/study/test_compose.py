@@ -11,12 +11,14 @@ from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 
-from runners.records import DeviceSpec, Evidence
+from runners.records import Evidence
+from runners.specs import DeviceSpec
 from study import compose, devices, schema, sweeper
 from study.__main__ import conf_folder
+from study.applicability import evidence, without_launch
 from study.batches import cut
 from study.config import StudyOptions
-from study.design import evidence, plan, without_launch
+from study.design import plan
 from study.errors import RequestError
 from tests.study.samples import condition
 

@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
-from runners.records import ChipSpec, DeviceSpec, Evidence, OutcomeKind
+from runners.records import Evidence, OutcomeKind
+from runners.specs import ChipSpec, DeviceSpec
 from study import stopping
-from study.design import Design, evidence, plan, trial
+from study.applicability import evidence
+from study.design import Design, plan, trial
 from study.errors import RequestError
 from study.schema import Allocation, AllocationEntry, EvidenceRequest
 from tests.study.samples import PROTOCOL, condition, record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runners.records import DeviceSpec, WorkloadSpec
+from runners.specs import DeviceSpec, WorkloadSpec
 from study import launch
 from tests.study import samples
 

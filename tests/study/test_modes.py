@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from runners.probes.mechanism import MECHANISMS
-from runners.records import AllocationSpec, DeviceSpec, FrameworkSpec
+from runners.specs import AllocationSpec, DeviceSpec, FrameworkSpec
 from study import conflicts, devices, help, launch, matrix, modes
 from study.__main__ import conf_folder
 from study.config import entry_of

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from runners.lines import encode_line
-from runners.records import AllocationSpec, FrameworkSpec, Quantity
+from runners.records import Quantity
+from runners.specs import AllocationSpec, FrameworkSpec
 from study import provenance
 from study.provenance import each_text, scrub, scrub_folders, scrubbed
 from tests.study import samples

@@ -15,7 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runners.records import AllocationSpec, FrameworkSpec, OutcomeKind, Phase, TrialRecord, TrialSpec
+from runners.records import OutcomeKind, Phase, TrialRecord
+from runners.specs import AllocationSpec, FrameworkSpec, TrialSpec
 from study import processes
 from study.starters import Starters
 from study.supervise import Supervisor

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runners.records import FrameworkSpec, OutcomeKind, Phase, Tenancy, Timings, TrialRecord, TrialSpec
+from runners.records import OutcomeKind, Phase, Timings, TrialRecord
+from runners.specs import FrameworkSpec, Tenancy, TrialSpec
 from study import processes
 from study.starters import Starters
 from study.tenancy import TenancySupervisor, span

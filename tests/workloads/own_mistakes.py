@@ -10,7 +10,7 @@ from pathlib import Path
 from runners import contract, frameworks, workloads
 from runners.faults import TrialFault
 from runners.frameworks.base import FrameworkRunner
-from runners.records import TrialSpec, WorkloadSpec
+from runners.specs import TrialSpec, WorkloadSpec
 from runners.work import require_real_work
 from tests.runners.harness import make_spec
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from runners import workloads
-from runners.records import AllocationSpec, FrameworkSpec
+from runners.specs import AllocationSpec, FrameworkSpec
 from runners.workloads import churn
 from tests.runners.harness import ROOT, make_spec, run_trial, workload
 

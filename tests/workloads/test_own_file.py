@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from tests.runners.harness import ROOT, environment, make_spec, run_trial
 
 EXAMPLE = ROOT / "tests/examples/own_workload.py"

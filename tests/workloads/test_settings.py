@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from study import config
+from study import workload
 from study.errors import RequestError
 from study.schema import Mode, Size, Tracing, Workload
 from tests.runners.harness import ROOT
@@ -39,13 +39,13 @@ def _workload(level: str, **changes: Any) -> Workload:
 def test_settings_that_mean_nothing_are_refused(level, changes, words, monkeypatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(RequestError) as caught:
-        config._workload(_workload(level, **changes))
+        workload.workload_spec(_workload(level, **changes))
     assert words in str(caught.value)
 
 
 def test_a_file_takes_dimensions_of_its_own(monkeypatch) -> None:
     monkeypatch.chdir(ROOT / "tests" / "study")
-    spec = config._workload(_workload("file", path="../examples/own_workload.py", shape={"width": 64}))
+    spec = workload.workload_spec(_workload("file", path="../examples/own_workload.py", shape={"width": 64}))
     assert (spec.shape, spec.path) == ({"width": 64}, "../examples/own_workload.py")
 
 
@@ -54,14 +54,14 @@ def test_an_edited_file_is_another_condition_and_another_place_is_not(tmp_path) 
     again.parent.mkdir()
     first.write_text("a = 1")
     again.write_text("a = 1")
-    version = config._page_version(str(first))
-    assert version == config._page_version(str(again))
+    version = workload.page_version(str(first))
+    assert version == workload.page_version(str(again))
     first.write_text("a = 2")
-    assert version != config._page_version(str(first))
+    assert version != workload.page_version(str(first))
     assert str(tmp_path) not in (version or "")
 
 
 def test_modes_reach_the_page() -> None:
-    assert config._workload(_workload("gpt2_small", mode=Mode.infer)).mode == "infer"
-    assert config._workload(_workload("dynamic_shapes", tracing=Tracing.signature)).tracing == "signature"
-    assert config._workload(_workload("keras", model="MobileNetV2")).model == "MobileNetV2"
+    assert workload.workload_spec(_workload("gpt2_small", mode=Mode.infer)).mode == "infer"
+    assert workload.workload_spec(_workload("dynamic_shapes", tracing=Tracing.signature)).tracing == "signature"
+    assert workload.workload_spec(_workload("keras", model="MobileNetV2")).model == "MobileNetV2"

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.nn.model import Adam, Momentum, Optimiser, group
 
 Tree = dict[str, Any]

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.nn.parameters import Parameters, count
 from runners.workloads.page import Arrays, Drawn, Problem, WorkCounts, constant, describe, in_float64, total_bytes
 

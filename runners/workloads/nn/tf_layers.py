@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from runners.records import WorkloadSpec
+from runners.specs import WorkloadSpec
 from runners.workloads.nn.model import Adam, Momentum, Optimiser, group
 
 Tree = dict[str, Any]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from runners.compiled import cache, plan, targets
-from runners.records import ChipSpec, Plan, WorkloadSpec
+from runners.records import Plan
+from runners.specs import ChipSpec, WorkloadSpec
 
 CHIP = ChipSpec(
     "toy", "cuda", devices_per_chip=2, memory_bytes=2000, usable_bytes=900, bandwidth_bytes_per_second=100.0,
