@@ -54,7 +54,8 @@ def _modelled(evidence: Evidence, trials: pd.DataFrame) -> Finding:
     text = (
         f"of {len(trials)} loads a pool that grows serves {growing.sum()} and one region taken at the start "
         f"{reserved.sum()} (as JAX ≥ 0.12 fills it: {upper}); TensorFlow's growing pool, measured on this CPU, served "
-        f"{measured.sum()}, and ended as the replay says in {agrees}"
+        f"{measured.sum()}, and ended as the replay says in {agrees} (which leaves out the scalars that it takes "
+        "besides)"
     )
     return Finding(Kind.MODELLED, _verdict(growing, reserved), "the replay of BFC", text, ORDER)
 

@@ -26,24 +26,23 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 cells.setdefault(_cell(evidence, pair), []).append(pair)
         slower = {cell: worst for cell, rows in cells.items() if (worst := _slower(rows))}
         alike = {cell: _widest(rows) for cell, rows in cells.items() if all(_no_slower(row) for row in rows)}
-        if slower or alike:
-            yield _finding(evidence, device, slower, alike)
-        elif cells:
-            yield _undecided(evidence, device, {cell: _widest(rows) for cell, rows in cells.items()})
+        open_ = {cell: _widest(rows) for cell, rows in cells.items() if cell not in {**slower, **alike}}
+        if cells:
+            yield _finding(evidence, device, slower, alike, open_)
 
 
-def _finding(evidence: Evidence, device: str, slower: dict[str, Any], alike: dict[str, Any]) -> Finding:
-    verdict = Verdict.DEPENDS if slower and alike else Verdict.SUPPORTED if slower else Verdict.REFUTED
-    depends = f"the step: slower in {words.listed(slower)}; not in {words.listed(alike)}" if slower and alike else ""
-    parts = [_sentence(evidence, cell, row) for cell, row in {**slower, **alike}.items()]
-    return Finding(Kind.MEASURED, verdict, f"this {device.upper()}", "; ".join(parts), depends)
-
-
-def _undecided(evidence: Evidence, device: str, cells: dict[str, Any]) -> Finding:
-    """All intervals are too wide for a verdict: the numbers are told all the same."""
-    parts = [_sentence(evidence, cell, row) for cell, row in cells.items()]
-    text = f"undecided, more blocks would tell (study.blocks): {'; '.join(parts)}"
-    return Finding(Kind.MEASURED, Verdict.NOT_TESTABLE, f"this {device.upper()}", text)
+def _finding(
+    evidence: Evidence, device: str, slower: dict[str, Any], alike: dict[str, Any], open_: dict[str, Any]
+) -> Finding:
+    """All cells decide together: what is undecided in one (its intervals are too wide) is not settled by the others."""
+    groups = {"slower in": slower, "not in": alike, "undecided in": open_}
+    present = [f"{name} {words.listed(cells)}" for name, cells in groups.items() if cells]
+    verdicts = {"slower in": Verdict.SUPPORTED, "not in": Verdict.REFUTED, "undecided in": Verdict.NOT_TESTABLE}
+    only = [verdicts[name] for name, cells in groups.items() if cells]
+    verdict = only[0] if len(only) == 1 else Verdict.DEPENDS
+    parts = [_sentence(evidence, cell, row) for cells in groups.values() for cell, row in cells.items()]
+    text = "; ".join(parts) + (" (undecided: more blocks would tell, study.blocks)" if open_ else "")
+    return Finding(Kind.MEASURED, verdict, f"this {device.upper()}", text, f"the step: {'; '.join(present)}")
 
 
 def _against_pool(evidence: Evidence, row: dict[str, Any]) -> dict[str, Any] | None:
@@ -119,7 +118,7 @@ ON_DEMAND_COST = Claim(
     metric="step time under allocation=platform ÷ under each mode that keeps freed memory; state not donated",
     margin="± 2 % (--margin)",
     test="paired t test and two one-sided tests over blocks, Holm over all pairs of a device; supported: slower than a "
-    "pool in every cell of framework and workload; refuted: in none; depends: in some",
+    "pool in every cell of framework and workload; refuted: in none; depends: in some, or undecided in some",
     needs="a CPU with glibc and one other malloc, or a GPU",
     documented="JAX's guide to GPU memory calls XLA_PYTHON_CLIENT_ALLOCATOR=platform very slow; of growth without "
     "preallocation it says nothing of the kind",

@@ -20,7 +20,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     if not len(jitted):
         return
     as_many = bool((jitted["traces"] == evidence.setting(SHAPES, jitted)).all())
-    text = "; ".join(_sentence(evidence, one) for _, one in trials.groupby(_levels(evidence, trials), sort=False))
+    parts = [_sentence(evidence, one) for _, one in trials.groupby(_levels(evidence, trials), sort=False)]
+    text = f"traces by the number of shapes (and time for tracing and compiling): {', '.join(parts)}"
     yield Finding(Kind.MEASURED, Verdict.SUPPORTED if as_many else Verdict.REFUTED, _devices(trials), text)
 
 
@@ -35,10 +36,9 @@ def _sentence(evidence: Evidence, trials: pd.DataFrame) -> str:
     tracing = evidence.setting("workload.tracing", trials).iloc[0]
     shapes = evidence.setting(SHAPES, trials).iloc[0]
     counts = words.listed([str(int(count)) for count in sorted(trials["traces"].unique())])
-    seconds = trials["retrace_seconds"].median()
-    return (
-        f"{framework} {tracing}: {counts} traces of {shapes} shapes, {words.seconds(seconds)} of tracing and compiling"
-    )
+    seconds = words.seconds(trials["retrace_seconds"].median())
+    how = "" if framework == "jax" else f" {tracing}"
+    return f"{framework}{how} {counts} of {shapes} ({seconds})"
 
 
 def _devices(trials: pd.DataFrame) -> str:

@@ -44,6 +44,14 @@ def on_demand(framework: str, workload: str, platform: float, pool: float) -> li
     ]
 
 
+def one_block(workload: str, platform: float, pool: float) -> list[TrialRecord]:
+    """Too little for an interval."""
+    return [
+        factory.trial(factory.condition(workload=workload, allocation=mode, workload__donate=False), 0, seconds)
+        for mode, seconds in (("platform", platform), ("tcmalloc", pool))
+    ]
+
+
 @pytest.mark.parametrize(
     ("elementwise", "mlp", "verdict"),
     [
@@ -51,22 +59,23 @@ def on_demand(framework: str, workload: str, platform: float, pool: float) -> li
         (0.008, 0.008, Verdict.REFUTED),
         (0.006, 0.008, Verdict.REFUTED),
         (0.016, 0.008, Verdict.DEPENDS),
+        (0.016, None, Verdict.DEPENDS),
     ],
 )
-def test_on_demand_cost_by_cell(tmp_path: Path, elementwise: float, mlp: float, verdict: Verdict) -> None:
-    """Against 8 ms under a pool: twice and 1.5 times the time is slower, the same and less is not."""
-    records = on_demand("jax", "elementwise", elementwise, 0.008) + on_demand("jax", "mlp", mlp, 0.008)
+def test_on_demand_cost_by_cell(tmp_path: Path, elementwise: float, mlp: float | None, verdict: Verdict) -> None:
+    """Against 8 ms under a pool: 16 and 12 ms are slower, 8 and 6 ms are not; one block alone is undecided."""
+    records = on_demand("jax", "elementwise", elementwise, 0.008)
+    records += on_demand("jax", "mlp", mlp, 0.008) if mlp else one_block("mlp", 0.008, 0.008)
     found = answer_of("P6", *records, folder=tmp_path / "s")
     assert found.verdict is verdict
-    expected = "the step: slower in jax elementwise; not in jax mlp" if verdict is Verdict.DEPENDS else ""
+    rest = "not in jax mlp" if mlp else "undecided in jax mlp"
+    expected = f"the step: slower in jax elementwise; {rest}" if verdict is Verdict.DEPENDS else ""
     assert found.depends_on == expected
     assert "5 page faults a step against 5" in found.findings[0].text
 
 
 def test_one_block_gives_no_verdict_but_its_numbers(tmp_path: Path) -> None:
-    condition = [factory.condition(allocation=mode, workload__donate=False) for mode in ("platform", "tcmalloc")]
-    records = [factory.trial(one, 0, seconds) for one, seconds in zip(condition, (0.02, 0.01), strict=True)]
-    found = answer_of("P6", *records, folder=tmp_path / "s")
+    found = answer_of("P6", *one_block("mlp", 0.02, 0.01), folder=tmp_path / "s")
     assert found.verdict is Verdict.NOT_TESTABLE
     assert "undecided" in found.findings[0].text and "2.00" in found.findings[0].text
 
@@ -87,7 +96,7 @@ def test_static_shapes_by_the_count_of_traces(tmp_path: Path, traces: int, verdi
     record = factory.changed(record, counts=dataclasses.replace(record.report.counts, traces=traces))
     found = answer_of("T3", record, folder=tmp_path / "s")
     assert found.verdict is verdict
-    assert f"jax each_shape: {traces} traces of 20 shapes" in found.findings[0].text
+    assert f"jax {traces} of 20" in found.findings[0].text
 
 
 def tenants(mode: str, outcomes: Mapping[int, tuple[str, str]], colocation: str = "tf+tf") -> list[TrialRecord]:
