@@ -105,7 +105,13 @@ def telling(conditions: Mapping[str, Settings]) -> list[str]:
     Where two workloads are compared, each at one batch size, the workload names both.
     """
     differ = differing(conditions)
-    return [key for key in differ if "." not in key or not _follows(key, key.partition(".")[0], differ, conditions)]
+    return [key for key in differ if not any(_follows(key, one, differ, conditions) for one in _refined(key))]
+
+
+def _refined(key: str) -> tuple[str, ...]:
+    """The factors whose level may settle a refinement: its own, and the device for how it is measured there."""
+    factor, _, rest = key.partition(".")
+    return () if not rest else (factor, "device") if factor == "protocol" else (factor,)
 
 
 def _follows(key: str, factor: str, differ: list[str], conditions: Mapping[str, Settings]) -> bool:

@@ -66,7 +66,7 @@ class Design:
         A refinement that follows from the level of its factor (the width of one workload of two) says nothing more.
         """
         factors = [key for key in self.factors if key not in ("framework", "compile")]
-        return [key for key in factors if not self._follows(key, key.partition(".")[0])]
+        return [key for key in factors if not any(self._follows(key, one) for one in refined(key))]
 
     def _follows(self, key: str, factor: str) -> bool:
         values: dict[Scalar, set[Scalar]] = {}
@@ -118,6 +118,12 @@ class Design:
             (trial(one, 0, order, self.seed, with_entry=False), self.unlaunched[one.condition_id])
             for order, one in enumerate(rows)
         ]
+
+
+def refined(key: str) -> tuple[str, ...]:
+    """The factors whose level may settle a refinement: its own, and the device for how it is measured there."""
+    factor = key.partition(".")[0]
+    return (factor, "device") if factor == "protocol" else (factor,)
 
 
 def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | None, seed: int, **rest: Any) -> Design:

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from runners.records import Outcome, OutcomeKind, Phase, TrialRecord
 from runners.specs import TrialSpec
-from study import colocation
 
 
 class Progress:
@@ -111,6 +110,6 @@ def label(settings: dict[str, object], varying: list[str]) -> str:
     framework = str(settings["framework"])
     if settings.get("compile") == "graph":
         framework += "_graph"
-    unsaid = ("framework", "compile", *(key for key in colocation.SETTINGS if settings.get(key) is None))
-    rest = [f"{key}={settings.get(key)}" for key in varying if key not in unsaid]
+    said = [key for key in varying if key not in ("framework", "compile") and settings.get(key) is not None]
+    rest = [f"{key}={settings[key]}" for key in said]
     return ", ".join([framework, *rest])

@@ -20,9 +20,9 @@ from typing import Protocol
 
 from rich.console import Console
 
-from runners.records import ANSWERS, Outcome, OutcomeKind, SessionRecord, TrialRecord
+from runners.records import ANSWERS, Evidence, Outcome, OutcomeKind, SessionRecord, TrialRecord
 from runners.specs import TrialSpec
-from study import batches, manifest, processes, record_table, search
+from study import batches, compiling, manifest, processes, record_table, search
 from study.config import Condition, StudyOptions
 from study.design import Design
 from study.errors import EXIT_FINDINGS, EXIT_OK, RequestError
@@ -162,7 +162,7 @@ def _run_blocks(session: Session) -> None:
             if not is_done(session, spec):
                 acknowledge(session, journal, progress, unlaunched(spec, outcome))
         for block in _blocks(session, progress):
-            for group in design.block(block):
+            for group in compiled_together(design.block(block)):
                 if out_of_time(session):
                     return
                 run_group(session, supervisor, journal, progress, group)
@@ -184,6 +184,13 @@ def _blocks(session: Session, progress: Progress) -> Iterator[int]:
         yield block
 
 
+def compiled_together(groups: list[list[TrialSpec]]) -> list[list[TrialSpec]]:
+    """The groups of a block, with all compilations as one group at its head: a compiler may run beside another."""
+    compiled = [spec for group in groups for spec in group if spec.evidence == Evidence.COMPILED]
+    measured = [[spec for spec in group if spec.evidence != Evidence.COMPILED] for group in groups]
+    return [group for group in [compiled, *measured] if group]
+
+
 def run_group(
     session: Session, supervisor: Runner, journal: Journal, progress: Progress, group: list[TrialSpec]
 ) -> None:
@@ -195,11 +202,20 @@ def run_group(
         missing = group
     for _ in group[len(missing) :]:
         progress.already_done()
-    together = [missing] if shared or group[0].protocol.interleave else [[spec] for spec in missing]
-    for part in filter(None, together):
+    for part in filter(None, _parts(missing)):
         if out_of_time(session):
             return
         supervisor.run(part, lambda record: acknowledge(session, journal, progress, record))
+
+
+def _parts(specs: list[TrialSpec]) -> list[list[TrialSpec]]:
+    """What is alive at the same time: a company, trials that take turns, so many compilers; else one after another."""
+    if not specs:
+        return []
+    if specs[0].evidence == Evidence.COMPILED:
+        many = compiling.at_once()
+        return [specs[start : start + many] for start in range(0, len(specs), many)]
+    return [specs] if specs[0].tenancy is not None or specs[0].protocol.interleave else [[spec] for spec in specs]
 
 
 def _run_searches(session: Session, supervisor: TenancySupervisor, journal: Journal, progress: Progress) -> None:

@@ -12,7 +12,7 @@ import select
 import time
 from collections.abc import Callable, Sequence
 
-from runners.records import Barrier, OutcomeKind, Phase, Timings, TrialRecord
+from runners.records import Barrier, Evidence, OutcomeKind, Phase, Timings, TrialRecord
 from runners.specs import TrialSpec
 from study import processes
 from study.supervise import (
@@ -31,7 +31,7 @@ Finished = Callable[[TrialRecord], None]
 
 
 class TenancySupervisor(Supervisor):
-    """Runs groups of trials, in turns or alone as `Supervisor` does, and tenants together."""
+    """Runs groups of trials, in turns or alone as `Supervisor` does; tenants together, and compilers side by side."""
 
     _poll: select.poll
     _polled: set[int]
@@ -39,6 +39,9 @@ class TenancySupervisor(Supervisor):
 
     def _bring_through(self, group: Sequence[TrialSpec], finished: Finished) -> None:
         """A co-location's records are given when all of its tenants have ended: only the whole is worth keeping."""
+        if group[0].evidence == Evidence.COMPILED:
+            self._bring_side_by_side(group, finished)
+            return
         if group[0].tenancy is None:
             super()._bring_through(group, finished)
             return
@@ -54,6 +57,14 @@ class TenancySupervisor(Supervisor):
         _say_company(ended)
         for record in ended:
             finished(record)
+
+    def _bring_side_by_side(self, group: Sequence[TrialSpec], finished: Finished) -> None:
+        """Compilations: they meet nowhere and wait for nobody."""
+        self._poll, self._polled = select.poll(), set()
+        self._launch_all(group, finished)
+        while self.live:
+            self._wait_for_any()
+            self._collect_tenants(finished)
 
     def _launch_all(self, group: Sequence[TrialSpec], finished: Finished) -> None:
         for spec in group:
