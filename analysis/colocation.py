@@ -71,7 +71,8 @@ def colocation_tables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a company and block, and one row a tenant's condition: in that order. Empty where nothing was shared."""
     shared = trials[trials["_tenancy"].notna()]
-    companies = list(_companies(shared, _solo(trials, journals), journals))
+    solo = _solo(trials, journals) if len(shared) else {}
+    companies = list(_companies(shared, solo, journals))
     cells = _cells(shared, journals)
     blocks = pd.DataFrame([_company_row(one, cells) for one in companies], columns=list(COMPANY_COLUMNS))
     known = _solo_conditions(journals)

@@ -23,6 +23,7 @@ STAGES = {
 }
 #: On a CPU the device's memory is the process's.
 HOST_PROCESS = "host_peak_bytes"
+SOURCES = (*STAGES.values(), HOST_PROCESS, "device_fragmented_free_bytes")
 GAPS = ("fragmentation_bytes", "pool_slack_bytes", "context_bytes", "other_processes_bytes")
 KEY = ("provenance_hash", "condition_id", "trial_id", "block", "label", "device", "allocation", "outcome")
 COLUMNS = (*KEY, "planned_peak_bytes", *STAGES, *GAPS)
@@ -39,14 +40,15 @@ def waterfall_table(
     `planned_peak_bytes` is missing where no compiled trial has the same step, or several plan it differently.
     """
     plans = _plans(planned, journals)
+    peaks = {name: plans.get(_step(settings)) for name, settings in journals.conditions.items()} if plans else {}
     rows = [
         {
             **{name: row[name] for name in KEY if name != "label"},
             "label": labels[row["condition_id"]],
-            "planned_peak_bytes": plans.get(_step(journals.conditions[row["condition_id"]])),
+            "planned_peak_bytes": peaks.get(row["condition_id"]),
             **_measured(row),
         }
-        for row in records(measured)
+        for row in records(measured[[*(name for name in KEY if name != "label"), *SOURCES]])
     ]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table = table.astype({name: "Int64" for name in COLUMNS if name.endswith("_bytes")})
