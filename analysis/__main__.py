@@ -52,11 +52,13 @@ def run_themes(folders: list[Path], options: argparse.Namespace) -> int:
         except RequestError as error:
             print(f"analysis: {error}", file=sys.stderr)
             return 2
-        single = argparse.Namespace(**{**vars(options), "output": None, "quiet": True})
-        statuses += [run([theme], single) for theme in themes]
+        for theme in themes:
+            place = options.output and options.output / theme.name
+            statuses.append(run([theme], argparse.Namespace(**{**vars(options), "output": place, "quiet": True})))
         if themes != [folder]:
             shown = ["--quiet"] if options.quiet else []
-            statuses.append(claims([str(folder), "--margin", str(options.margin), *shown]))
+            place = ["--output", str(options.output)] if options.output else []
+            statuses.append(claims([str(folder), "--margin", str(options.margin), *shown, *place]))
     return max(statuses)
 
 

@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 
 import hydra
-from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from study import compose, dry_run, help, launchers, modes, reproduce, schema, sweeper
@@ -83,7 +81,7 @@ def _study(arguments: list[str]) -> int:
         _say("nobody reads what the study prints any more, so it has stopped; study.resume=outputs/NAME runs the rest")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FINDINGS
-    except (HydraException, OmegaConfBaseException) as error:
+    except compose.COMPOSITION_ERRORS as error:
         REQUEST.error = RequestError(compose.explain(error))
     except ValueError as error:
         # how Hydra refuses GROUP=null
@@ -111,7 +109,7 @@ def _study(arguments: list[str]) -> int:
 def _hydra_command(arguments: list[str]) -> int:
     try:
         _hydra(arguments)
-    except (HydraException, OmegaConfBaseException) as error:
+    except compose.COMPOSITION_ERRORS as error:
         _say(compose.explain(error))
         return EXIT_REQUEST
     except (ValueError, AssertionError) as error:

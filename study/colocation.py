@@ -8,7 +8,6 @@ other; a trial that has the device to itself is `solo`.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Sequence
 
@@ -26,6 +25,9 @@ SETTINGS = (COLOCATION, TENANT, STAGGER)
 OF_ONE_TENANT = ("framework", "compile", "framework.python", TENANT)
 
 _TERM = re.compile(r"(?:(?P<count>\d+)\*)?(?P<level>\w+)")
+
+#: Waiting for an opening is bound by no deadline.
+MOST_STAGGER_SECONDS = 3600.0
 
 
 def tenants(name: str, levels: Sequence[str]) -> list[str]:
@@ -64,9 +66,10 @@ def canonical(tenants: Sequence[str]) -> str:
 
 
 def stagger(seconds: float) -> float:
-    """The stagger, checked. Raises `RequestError` where it is not a finite number of seconds ≥ 0."""
-    if not 0 <= seconds < math.inf:
-        raise RequestError(f"colocation_stagger_seconds={seconds} is not possible; it takes seconds ≥ 0")
+    """The stagger, checked. Raises `RequestError` where it is no number of seconds from 0 to an hour."""
+    if not 0 <= seconds <= MOST_STAGGER_SECONDS:
+        wanted = f"0 to {MOST_STAGGER_SECONDS:g} seconds"
+        raise RequestError(f"colocation_stagger_seconds={seconds} is not possible; it takes {wanted}")
     return seconds
 
 

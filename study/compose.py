@@ -11,6 +11,7 @@ import difflib
 import re
 from typing import Any
 
+import yaml
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -22,6 +23,8 @@ from omegaconf.errors import OmegaConfBaseException
 from study.errors import RequestError
 from study.schema import GROUPS, Settings
 
+#: What Hydra, OmegaConf and a level's file itself can say against a configuration.
+COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
 #: What long sweeps are made of. Hydra's parser takes half a millisecond for each line, and finds the same in these.
 WHOLE_NUMBER = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)=(0|-?[1-9][0-9]*)")
 
@@ -47,7 +50,7 @@ class Composer:
             if plain is None or not all(plain.can_set(one) for one in changes):
                 return typed(self.compose(lines))
             return plain.changed(changes)
-        except (HydraException, OmegaConfBaseException) as error:
+        except COMPOSITION_ERRORS as error:
             raise RequestError(explain(error)) from error
 
     def compose(self, lines: list[str]) -> DictConfig:
@@ -64,14 +67,14 @@ class Composer:
                     raise RequestError(f"{one.input_line}: a study has no such setting{_options(one.key_or_group)}")
             ConfigLoaderImpl._apply_overrides_to_config(values, config)
             return config
-        except (HydraException, OmegaConfBaseException) as error:
+        except COMPOSITION_ERRORS as error:
             raise RequestError(explain(error)) from error
 
     def preset(self, name: str) -> dict[str, Any]:
         """The sweep of the preset conf/experiment/`name`: key → sweep string."""
         try:
             config = self._base([f"+experiment={name}"])
-        except (HydraException, OmegaConfBaseException) as error:
+        except COMPOSITION_ERRORS as error:
             raise RequestError(explain(error)) from error
         return dict(config.hydra.sweeper.params or {})
 
@@ -174,6 +177,12 @@ def _set(holder: Any, path: list[str], value: Any, fresh: set[int]) -> None:
         holder[name] = value
     else:
         setattr(holder, name, value)
+
+
+def quoted(path: str) -> str:
+    """A path as a value in Hydra's grammar, whatever characters it holds."""
+    escaped = path.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${")
+    return f"'{escaped}'"
 
 
 def explain(error: BaseException) -> str:

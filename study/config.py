@@ -29,6 +29,8 @@ from study.evidence import resolve
 from study.schema import Allocation, AllocationEntry, EvidenceRequest, Protocol, Settings, Start
 from study.workload import page_version, workload_spec
 
+#: Options that only a preset of several themes sets.
+OF_THEMES = ("theme", "began_seconds")
 #: What a deadline can be set for.
 BOUNDED = (*(one.value for one in Phase), "total")
 
@@ -88,7 +90,8 @@ class StudyOptions:
     """The settings of the study as a whole; the same for all its conditions.
 
     `theme` is set where the study is one of several themes: it then lies in a folder of that name under the study's,
-    and what is absent on this machine does not count against it.
+    and what is absent on this machine does not count against it; `began_seconds` is then when the first theme began, on
+    CLOCK_MONOTONIC, from which `max_seconds` counts.
     """
 
     name: str | None
@@ -101,12 +104,13 @@ class StudyOptions:
     max_seconds: float | None
     search: str | None = None
     theme: str | None = None
+    began_seconds: float | None = None
     pairing: str = "node"
     trials_per_job: int | None = None
 
-    def in_theme(self, theme: str) -> StudyOptions:
-        """The same options for one theme of several, which all land under one name."""
-        return replace(self, theme=theme)
+    def in_theme(self, theme: str, began_seconds: float) -> StudyOptions:
+        """The same options for one theme of several, which all land under one name and share one `max_seconds`."""
+        return replace(self, theme=theme, began_seconds=began_seconds)
 
 
 def digest(value: Any) -> str:
@@ -161,7 +165,9 @@ def options_from(settings: Settings) -> StudyOptions:
     if None not in (study.name, study.resume) and Path("outputs", str(study.name)) != Path(str(study.resume)):
         raise RequestError("study.name and study.resume name two folders; give one of them")
     search = None if study.search is None else study.search.value
-    plain = {one.name: getattr(study, one.name) for one in dataclasses.fields(StudyOptions) if one.name != "theme"}
+    plain = {
+        one.name: getattr(study, one.name) for one in dataclasses.fields(StudyOptions) if one.name not in OF_THEMES
+    }
     return StudyOptions(**{**plain, "search": search, "pairing": study.pairing.value})
 
 

@@ -68,8 +68,9 @@ def run(design: Design, options: StudyOptions, launch: Launch, console: Console)
             console.print(f"{len(running)} workers of an earlier sweep are still at work here; both go on side by side")
         _run_rounds(current, launch)
     except KeyboardInterrupt:
-        text = f"stopped watching; every finished trial is kept, the same command with study.resume={folder} runs the "
-        text += "rest. Jobs that run already go on: end them by the scheduler's own command"
+        resume = session.resumed_by(options, folder)
+        text = f"stopped watching; every finished trial is kept, the same command with {resume} runs the rest. "
+        text += "Jobs that run already go on: end them by the scheduler's own command"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
         raise
     finally:
@@ -271,4 +272,5 @@ def _say_missing(head: Head, trouble: str) -> None:
     current = head.current
     session.out_of_time(current)
     reason = current.stopped or trouble or "their jobs ended before them"
-    current.stopped = f"{len(head.missing)} trials have no record ({reason}); study.resume={current.folder} runs them"
+    resume = session.resumed_by(current.options, current.folder)
+    current.stopped = f"{len(head.missing)} trials have no record ({reason}); {resume} runs them"

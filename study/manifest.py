@@ -17,6 +17,9 @@ from study.errors import RequestError
 #: A design with more conditions than these is not listed.
 MOST_LISTED = 500
 
+#: The file by which a folder of themes is known (`study.themes`).
+THEMES = "themes.yaml"
+
 
 def write(folder: Path, session: SessionRecord) -> None:
     """Add a session to the manifest, replacing the file in one step. Raises `RequestError` where that fails."""

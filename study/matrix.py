@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from study import help, schema, sweeper
-from study.compose import explain
+from study.compose import COMPOSITION_ERRORS, explain
 from study.config import entry_of
 from study.errors import RequestError
 from study.schema import Allocation, AllocationEntry, DeviceKind
@@ -138,7 +136,7 @@ def _composed(overrides: list[str], mode: str | None, with_hydra: bool = False) 
     chosen = [] if mode is None else [f"allocation={mode}"]
     try:
         return compose("config", [*overrides, *chosen], return_hydra_config=with_hydra)
-    except (HydraException, OmegaConfBaseException) as error:
+    except COMPOSITION_ERRORS as error:
         raise RequestError(explain(error)) from error
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import json
+import re
 import secrets
+import shlex
 import subprocess
 import sys
 import time
@@ -22,7 +24,7 @@ from rich.console import Console
 
 from runners.records import ANSWERS, Evidence, Outcome, OutcomeKind, SessionRecord, TrialRecord
 from runners.specs import TrialSpec
-from study import batches, compiling, manifest, processes, record_table, search
+from study import batches, compiling, compose, manifest, processes, record_table, search
 from study.config import Condition, StudyOptions
 from study.design import Design
 from study.errors import EXIT_FINDINGS, EXIT_OK, RequestError
@@ -72,7 +74,7 @@ def run(design: Design, options: StudyOptions, console: Console) -> int:
         session = open_session(design, options, folder, console)
         _run_blocks(session)
     except KeyboardInterrupt:
-        resume = f"the same command with study.resume={_resumed_by(options, folder)} runs the rest"
+        resume = f"the same command with {resumed_by(options, folder)} runs the rest"
         console.print(f"stopped; every finished trial is kept, {resume}", markup=False, highlight=False, soft_wrap=True)
         raise
     finally:
@@ -84,6 +86,9 @@ def study_folder(design: Design, options: StudyOptions) -> Path:
     """outputs/NAME, or the folder that is resumed. Raises `RequestError` where there is nothing to resume."""
     if options.theme is not None and options.name is not None:
         return OUTPUTS / options.name / options.theme
+    asked = options.resume or (options.name and OUTPUTS / options.name)
+    if asked is not None and (Path(asked) / manifest.THEMES).exists():
+        raise RequestError(f"{asked} holds the themes of another study; give this one another study.name")
     if options.resume is not None:
         folder = Path(options.resume)
         if not (folder / "journal").is_dir():
@@ -95,9 +100,11 @@ def study_folder(design: Design, options: StudyOptions) -> Path:
     return OUTPUTS / f"{now}_{design.conditions[0].workload.name}_{secrets.token_hex(2)}"
 
 
-def _resumed_by(options: StudyOptions, folder: Path) -> Path:
-    """The folder to name for the rest to be run: that of all themes, where the study is one of them."""
-    return folder if options.theme is None else folder.parent
+def resumed_by(options: StudyOptions, folder: Path) -> str:
+    """The argument that has the rest run, ready to be pasted: the folder, or that of all themes for one of them."""
+    target = str(folder if options.theme is None else folder.parent)
+    plain = re.fullmatch(r"[A-Za-z0-9_./-]+", target) is not None
+    return f"study.resume={target}" if plain else shlex.quote(f"study.resume={compose.quoted(target)}")
 
 
 def open_session(design: Design, options: StudyOptions, folder: Path, console: Console) -> Session:
@@ -115,7 +122,9 @@ def open_session(design: Design, options: StudyOptions, folder: Path, console: C
     )
     manifest.write(folder, identity)
     _say_past(past, identity, console)
-    return Session(design, options, folder, console, identity, dict(past.records))
+    session = Session(design, options, folder, console, identity, dict(past.records))
+    session.started = session.started if options.began_seconds is None else options.began_seconds
+    return session
 
 
 def _refuse_another_study(design: Design, past: Past, folder: Path) -> None:
@@ -269,7 +278,7 @@ def unlaunched(spec: TrialSpec, outcome: Outcome) -> TrialRecord:
 def out_of_time(session: Session) -> bool:
     limit = session.options.max_seconds
     if limit is not None and not session.stopped and time.monotonic() - session.started > limit:
-        resume = f"study.resume={_resumed_by(session.options, session.folder)}"
+        resume = resumed_by(session.options, session.folder)
         session.stopped = f"stopped after study.max_seconds={limit:g}; {resume} runs the rest"
     return bool(session.stopped)
 

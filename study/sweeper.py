@@ -12,6 +12,7 @@ import math
 import pickle
 import sys
 import tempfile
+import time
 import types
 from collections.abc import Sequence
 from dataclasses import replace
@@ -91,12 +92,16 @@ class StudySweeper(Sweeper):
         """A study for each theme, all under the name of the first."""
         _refuse_ignored(self._overrides(arguments, {}))
         studies: list[Study] = []
+        began = time.monotonic()
         for theme in self.themes:
             lines, params = themes.arguments_of(theme, arguments), composer.preset(theme)
-            design, options = self._study(lines, params, composer)
+            try:
+                design, options = self._study(lines, params, composer)
+            except RequestError as error:
+                raise RequestError(f"theme {theme}: {error}") from error
             name = themes.folder_name(options, studies[0][1].name if studies else None)
             command = themes.command_of(lines, REQUEST.multirun)
-            studies.append((replace(design, command=command), replace(options, name=name).in_theme(theme)))
+            studies.append((replace(design, command=command), replace(options, name=name).in_theme(theme, began)))
         return studies
 
     def _run_all(self) -> int:
@@ -139,14 +144,8 @@ class StudySweeper(Sweeper):
         launcher = Plugins.instance().instantiate_launcher(
             hydra_context=self.context, task_function=self.task_function, config=config
         )
-        returned = launcher.launch([[f"study.batch={_quoted(str(one))}"] for one in files], initial_job_idx=0)
+        returned = launcher.launch([[f"study.batch={compose.quoted(str(one))}"] for one in files], initial_job_idx=0)
         return [job.return_value for job in returned]
-
-
-def _quoted(path: str) -> str:
-    """A path as a value in Hydra's grammar, whatever characters it holds."""
-    escaped = path.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${")
-    return f"'{escaped}'"
 
 
 def _refuse_ignored(overrides: Sequence[Override]) -> None:

@@ -16,12 +16,10 @@ from pathlib import Path
 
 import yaml
 
+from study import manifest
 from study.config import StudyOptions
 from study.errors import RequestError
 from study.session import OUTPUTS
-
-#: The file by which a folder of themes is known.
-MARK = "themes.yaml"
 
 
 def arguments_of(theme: str, arguments: Sequence[str]) -> list[str]:
@@ -50,10 +48,16 @@ def folder_name(options: StudyOptions, first: str | None) -> str:
 
 
 def begin(options: StudyOptions, names: Sequence[str]) -> None:
-    """Mark the folder of all themes with their names, by which the analysis knows it."""
+    """Mark the folder of all themes with their names, by which the analysis knows it.
+
+    Raises:
+        RequestError: the folder is that of a study.
+    """
     folder = OUTPUTS / str(options.name)
+    if (folder / "journal").exists():
+        raise RequestError(f"{folder} holds another study; give the themes another study.name")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARK).write_text(yaml.safe_dump({"themes": list(names)}, sort_keys=False), encoding="utf-8")
+    (folder / manifest.THEMES).write_text(yaml.safe_dump({"themes": list(names)}, sort_keys=False), encoding="utf-8")
 
 
 def conclude(options: StudyOptions) -> int:

@@ -96,9 +96,8 @@ def _cell(evidence: Evidence, row: dict[str, Any]) -> str:
 
 
 def _sentence(evidence: Evidence, cell: str, row: dict[str, Any]) -> str:
-    ratio = (
-        f"{words.ratio(row['time_ratio'])} ({words.ratio(row['time_ratio_low'])}–{words.ratio(row['time_ratio_high'])})"
-    )
+    value, low, high = (words.ratio(row[f"time_ratio{end}"]) for end in ("", "_low", "_high"))
+    ratio = f"{value} ({'n = 1: no interval' if row['blocks_count'] == 1 else f'{low}–{high}'})"
     pool = _mode(evidence, row["condition_b"])
     faults = [_faults(evidence, row[f"condition_{side}"]) for side in "ab"]
     read_back = f", {faults[0]} page faults a step against {faults[1]}" if None not in faults else ""

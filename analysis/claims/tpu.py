@@ -68,7 +68,7 @@ MORE_INTEGRATED = Claim(
     metric="steps that compile for a TPU, of the same workloads and chips",
     margin="none: plans are counted",
     test="supported: it takes more of TensorFlow's; else refuted. How well something is documented is not tested",
-    needs="libtpu (the extra cpu brings it)",
+    needs="plans of both frameworks for the same steps and chips (libtpu, which the extra cpu brings)",
     documented="tensorflow-tpu ends at 2.20, and Google's documentation of TPU7x says that it does not support "
     "TensorFlow",
     judge=_more_integrated,

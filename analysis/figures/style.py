@@ -130,7 +130,7 @@ def _blank(width: float, height: float, panels: int) -> tuple[Figure, list[Axes]
 
 def headline(axis: Axes, title: str) -> None:
     """The figure's question, above its first panel."""
-    text = "\n".join(textwrap.wrap(title, 72))
+    text = "\n".join(textwrap.wrap(title, 62))
     axis.annotate(
         text, (0, 1), xytext=(0, 22), xycoords="axes fraction", textcoords="offset points", fontsize=11, weight="bold"
     )

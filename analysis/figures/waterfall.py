@@ -123,7 +123,8 @@ def _beside(condition: dict[str, Any]) -> str:
     if condition["device"] != "cpu" or math.isnan(whole):
         return text
     own = condition["host_baseline_median_bytes"] + condition["host_peak_above_baseline_median_bytes"]
-    return f"{text}; others hold {words.mebibytes(max(whole - own, 0.0))} of the machine"
+    # the machine's count leaves out mapped files, the process's does not: below zero it says nothing of others
+    return f"{text}; others hold {words.mebibytes(whole - own)} of the machine" if whole >= own else text
 
 
 def _draw_plan(axis: Axes, planned: np.ndarray) -> None:

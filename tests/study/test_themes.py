@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
 
+from study import session
+from study.config import StudyOptions
 from tests.study.test_requests import study
 
 ROOT = Path(__file__).parents[2]
@@ -57,3 +60,28 @@ def test_themes_land_under_one_name_and_what_is_absent_does_not_count_against_th
     assert "T3" in finished.stdout and "supported" in finished.stdout
     # placement needs an accelerator: its rows say so, and nothing was launched
     assert "unavailable" in (folder / "placement" / "trials.csv").read_text()
+
+
+def test_a_study_and_themes_do_not_share_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "outputs" / "a" / "journal").mkdir(parents=True)
+    (tmp_path / "outputs" / "b").mkdir()
+    (tmp_path / "outputs" / "b" / "themes.yaml").write_text("themes: []\n")
+    refused = study(tmp_path, "+experiment=claims", "study.name=a")
+    assert refused.returncode == 2 and "outputs/a holds another study" in refused.stderr
+    for argument in ("study.name=b", "study.resume=outputs/b"):
+        refused = study(tmp_path, "workload.size=tiny", argument)
+        assert refused.returncode == 2 and "outputs/b holds the themes of another study" in refused.stderr
+
+
+def test_a_setting_that_one_theme_cannot_take_names_the_theme(tmp_path: Path) -> None:
+    refused = study(tmp_path, "+experiment=claims", "workload=mlp", "study.dry_run=true")
+    assert refused.returncode == 2 and "theme fragmentation: " in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [("a-b", "study.resume=outputs/a-b"), ("tü x", "\"study.resume='outputs/tü x'\"")]
+)
+def test_the_way_to_resume_can_be_pasted(name: str, argument: str) -> None:
+    options = StudyOptions(name, 0, None, None, None, True, False, None)
+    pasted = session.resumed_by(options, Path("outputs") / name)
+    assert shlex.split(pasted) == shlex.split(argument)
