@@ -116,7 +116,7 @@ def test_every_compiled_figure_says_that_nothing_was_measured(tmp_path: Path) ->
     for module in MODULES.values():
         assert gallery.missing_data(module, tables) == ""
         figure = gallery.draw(module, tables)
-        titles = [text.get_text() for text in figure.findobj(Text)]
+        titles = [text.get_text().replace("\n", " ") for text in figure.findobj(Text)]
         assert module.QUESTION in titles and "not measured" in module.QUESTION
     margin = gallery.draw(MODULES["fit_margin"], tables)
     assert "✕ lacks 25.0 %" in [text.get_text() for text in margin.findobj(Text)]
