@@ -161,7 +161,7 @@ def test_an_interrupted_study_keeps_what_is_finished_and_goes_on(tmp_path: Path,
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process lives. One that has ended may wait to be reaped by this process, where that is a subreaper."""
+    """Whether the process lives; one that has ended may wait to be reaped here, where this process is a subreaper."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
