@@ -22,7 +22,7 @@ MEANS = {
     "lower_seconds": "lower_seconds_mean",
 }
 
-#: Medians over launches: peaks come in steps, of which a mean would show none.
+#: Medians over launches: peaks come in steps, of which a mean would show none; counters have far outliers.
 MEDIANS = {
     "host_baseline_bytes": "host_baseline_median_bytes",
     "host_peak_above_baseline_bytes": "host_peak_above_baseline_median_bytes",
@@ -31,6 +31,8 @@ MEDIANS = {
     "process_peak_bytes": "process_peak_median_bytes",
     "device_total_used_bytes": "device_total_used_median_bytes",
     "device_fragmented_free_bytes": "device_fragmented_free_median_bytes",
+    "minor_faults_per_step": "minor_faults_per_step_median",
+    "system_seconds_per_step": "system_seconds_per_step_median",
 }
 
 
