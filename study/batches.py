@@ -1,7 +1,7 @@
 """A design cut into batches: what one job of a launcher runs on one node.
 
 study.pairing=node keeps a whole block on one node, so that everything compared in it met the same machine. With
-study.pairing=none the pieces of a block go anywhere: a piece is one trial, or a group whose trials take turns.
+study.pairing=none the pieces of a block go anywhere: a piece is one trial, or a group whose trials are alive together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runners.specs import TrialSpec
 from study import leases
 from study.applicability import evidence
 from study.config import Condition, StudyOptions
-from study.design import Design, trial
+from study.design import Design, alive_together, trial
 from study.errors import RequestError
 from study.schema import EvidenceRequest
 
@@ -125,7 +125,7 @@ def _frozen(condition: Condition) -> Condition:
 
 
 def _pieces(group: list[TrialSpec]) -> list[list[TrialSpec]]:
-    return [group] if group[0].protocol.interleave else [[spec] for spec in group]
+    return [group] if alive_together(group[0]) else [[spec] for spec in group]
 
 
 def _parts(pieces: list[list[TrialSpec]], size: int) -> list[list[list[TrialSpec]]]:

@@ -182,6 +182,11 @@ def trial(condition: Condition, block: int, order: int, seed: int, with_entry: b
     )
 
 
+def alive_together(spec: TrialSpec) -> bool:
+    """Whether the trials of this one's group are alive at the same time: they take turns, or share the device."""
+    return spec.tenancy is not None or spec.protocol.interleave
+
+
 @functools.cache
 def _block_seed(block: int, seed: int) -> int:
     return int(digest({"block": block, "seed": seed})[:12], 16)

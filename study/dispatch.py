@@ -20,11 +20,10 @@ from runners.specs import TrialSpec
 from study import batches, leases, queues, session
 from study.batches import Batch, Group
 from study.config import StudyOptions
-from study.design import Design
+from study.design import Design, alive_together
 from study.errors import StorageError
 from study.journal import FolderLock, Journal, JournalTail
 from study.progress import Progress
-from study.stopping import precise_enough
 
 #: Takes the files of the batches and the jobs' common name; returns what each worker said ("" where all was well).
 Launch = Callable[[list[Path], str], list[Any]]
@@ -103,12 +102,9 @@ def _run_rounds(current: session.Session, launch: Launch) -> None:
 
 
 def _rounds(current: session.Session) -> Iterator[Iterable[int]]:
-    design = current.design
-    yield range(design.blocks)
-    if design.half_width is None or sum(map(len, design.groups())) < 2:
-        return
-    for block in range(design.blocks, design.most_blocks):
-        if current.stopped or precise_enough(design, current.records.values(), design.half_width):
+    yield range(current.design.blocks)
+    for block in session.further_blocks(current):
+        if current.stopped:
             return
         yield [block]
 
@@ -259,9 +255,9 @@ def _lost(spec: TrialSpec, session_id: str, when: str, provenance_hash: str) -> 
 
 
 def _leased_with(design: Design) -> dict[str, list[TrialSpec]]:
-    """Trial id → the trials under the same lease: those that it takes turns with."""
+    """Trial id → the trials under the same lease: those that are alive together with it."""
     groups = (group for block in range(design.most_blocks) for group in design.block(block))
-    return {spec.trial_id: group if spec.protocol.interleave else [spec] for group in groups for spec in group}
+    return {spec.trial_id: group if alive_together(spec) else [spec] for group in groups for spec in group}
 
 
 def _provenance_of(sessions: list[dict[str, Any]], session_id: str) -> str:

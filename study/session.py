@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 
@@ -26,7 +26,7 @@ from runners.records import ANSWERS, Evidence, Outcome, OutcomeKind, SessionReco
 from runners.specs import TrialSpec
 from study import batches, compiling, compose, manifest, processes, record_table, search
 from study.config import Condition, StudyOptions
-from study.design import Design
+from study.design import Design, alive_together
 from study.errors import EXIT_FINDINGS, EXIT_OK, RequestError
 from study.journal import FolderLock, Journal, Past, read_past
 from study.progress import Progress
@@ -86,18 +86,19 @@ def study_folder(design: Design, options: StudyOptions) -> Path:
     """outputs/NAME, or the folder that is resumed. Raises `RequestError` where there is nothing to resume."""
     if options.theme is not None and options.name is not None:
         return OUTPUTS / options.name / options.theme
-    asked = options.resume or (options.name and OUTPUTS / options.name)
-    if asked is not None and (Path(asked) / manifest.THEMES).exists():
-        raise RequestError(f"{asked} holds the themes of another study; give this one another study.name")
-    if options.resume is not None:
-        folder = Path(options.resume)
-        if not (folder / "journal").is_dir():
-            raise RequestError(f"study.resume={options.resume} holds no journal/; give the folder of an earlier study")
-        return folder
-    if options.name is not None:
-        return OUTPUTS / options.name
-    now = dt.datetime.now().strftime("%Y-%m-%d_%H%M%S")
-    return OUTPUTS / f"{now}_{design.conditions[0].workload.name}_{secrets.token_hex(2)}"
+    if options.resume is None and options.name is None:
+        return OUTPUTS / dated_name(design.conditions[0].workload.name)
+    folder = OUTPUTS / str(options.name) if options.resume is None else Path(options.resume)
+    if (folder / manifest.THEMES).exists():
+        raise RequestError(f"{folder} holds the themes of another study; give this one another study.name")
+    if options.resume is not None and not (folder / "journal").is_dir():
+        raise RequestError(f"study.resume={options.resume} holds no journal/; give the folder of an earlier study")
+    return folder
+
+
+def dated_name(about: str) -> str:
+    """A new name under outputs/ for a study that was given none."""
+    return f"{dt.datetime.now():%Y-%m-%d_%H%M%S}_{about}_{secrets.token_hex(2)}"
 
 
 def resumed_by(options: StudyOptions, folder: Path) -> str:
@@ -111,20 +112,24 @@ def open_session(design: Design, options: StudyOptions, folder: Path, console: C
     """Read what is there, say what that means, and write the manifest."""
     past = read_past(folder)
     _refuse_another_study(design, past, folder)
-    facts = provenance()
-    identity = SessionRecord(
-        session_id=f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
-        study=folder.resolve().name,
-        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        provenance=facts,
-        provenance_hash=provenance_hash(facts),
-        design=each_text(design.plain(), scrub_folders),
-    )
+    identity = new_identity(folder.resolve().name, each_text(design.plain(), scrub_folders))
     manifest.write(folder, identity)
     _say_past(past, identity, console)
-    session = Session(design, options, folder, console, identity, dict(past.records))
-    session.started = session.started if options.began_seconds is None else options.began_seconds
-    return session
+    started = time.monotonic() if options.began_seconds is None else options.began_seconds
+    return Session(design, options, folder, console, identity, dict(past.records), started=started)
+
+
+def new_identity(study: str, design: dict[str, Any]) -> SessionRecord:
+    """Who writes a journal from now on: this process, on this machine, with these versions."""
+    facts, now = provenance(), dt.datetime.now(dt.UTC)
+    return SessionRecord(
+        session_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
+        study=study,
+        started_utc=now.isoformat(timespec="seconds"),
+        provenance=facts,
+        provenance_hash=provenance_hash(facts),
+        design=design,
+    )
 
 
 def _refuse_another_study(design: Design, past: Past, folder: Path) -> None:
@@ -182,14 +187,20 @@ def _run_blocks(session: Session) -> None:
 def _blocks(session: Session, progress: Progress) -> Iterator[int]:
     """Block numbers: the design's, then further ones while the precision asked for is not reached."""
     design = session.design
-    size = sum(len(group) for group in design.groups())
     yield from range(design.blocks)
-    if design.half_width is None or size < 2:
+    for block in further_blocks(session):
+        progress.extend(design.trial_count(block + 1) + len(design.unlaunched))
+        yield block
+
+
+def further_blocks(session: Session) -> Iterator[int]:
+    """The blocks beyond the design's number, one by one while the precision asked for is not reached."""
+    design = session.design
+    if design.half_width is None or sum(map(len, design.groups())) < 2:
         return
     for block in range(design.blocks, design.most_blocks):
         if precise_enough(design, session.records.values(), design.half_width):
             return
-        progress.extend(design.trial_count(block + 1) + len(design.unlaunched))
         yield block
 
 
@@ -224,7 +235,7 @@ def _parts(specs: list[TrialSpec]) -> list[list[TrialSpec]]:
     if specs[0].evidence == Evidence.COMPILED:
         many = compiling.at_once()
         return [specs[start : start + many] for start in range(0, len(specs), many)]
-    return [specs] if specs[0].tenancy is not None or specs[0].protocol.interleave else [[spec] for spec in specs]
+    return [specs] if alive_together(specs[0]) else [[spec] for spec in specs]
 
 
 def _run_searches(session: Session, supervisor: TenancySupervisor, journal: Journal, progress: Progress) -> None:

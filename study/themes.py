@@ -6,8 +6,6 @@ So each theme has its own factors, primary factor, report and resume; what they 
 
 from __future__ import annotations
 
-import datetime as dt
-import secrets
 import shlex
 import subprocess
 import sys
@@ -19,7 +17,7 @@ import yaml
 from study import manifest
 from study.config import StudyOptions
 from study.errors import RequestError
-from study.session import OUTPUTS
+from study.session import OUTPUTS, dated_name
 
 
 def arguments_of(theme: str, arguments: Sequence[str]) -> list[str]:
@@ -43,8 +41,7 @@ def folder_name(options: StudyOptions, first: str | None) -> str:
         if folder.resolve().parent != OUTPUTS.resolve() or not folder.is_dir():
             raise RequestError(f"study.resume={options.resume} is no folder of themes under {OUTPUTS}/")
         return folder.resolve().name
-    now = dt.datetime.now().strftime("%Y-%m-%d_%H%M%S")
-    return options.name or first or f"{now}_themes_{secrets.token_hex(2)}"
+    return options.name or first or dated_name("themes")
 
 
 def begin(options: StudyOptions, names: Sequence[str]) -> None:

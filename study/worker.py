@@ -7,9 +7,7 @@ what is missing, so that a job that was put back into the queue goes on where it
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,29 +16,30 @@ from pathlib import Path
 
 from rich.console import Console
 
-from runners.records import Evidence, SessionRecord, TrialRecord
+from runners.records import Evidence, TrialRecord
 from runners.specs import TrialSpec
 from study import assigned, leases, processes, session
 from study.applicability import evidence, without_launch
 from study.batches import Batch, Group, load
 from study.config import Condition
+from study.design import alive_together
 from study.errors import RequestError
 from study.interrupts import interruptible
 from study.journal import Journal, JournalTail
 from study.progress import Progress
-from study.provenance import provenance, provenance_hash
 from study.starters import Starters
-from study.supervise import Supervisor
+from study.tenancy import TenancySupervisor
 
 
 @dataclass
 class Announcer:
     """Runs trials as the supervisor does, once they are this worker's alone and it is on disk that they have begun.
 
-    Trials that take turns are leased as a group, before it is decided which of them to run; any other on its own.
+    Trials that are alive together are leased as a group, before it is decided which of them to run; any other on its
+    own.
     """
 
-    supervisor: Supervisor
+    supervisor: session.Runner
     journal: Journal
     tail: JournalTail
     folder: Path
@@ -49,7 +48,7 @@ class Announcer:
 
     def run(self, group: Sequence[TrialSpec], finished: Callable[[TrialRecord], None]) -> None:
         """As `Supervisor.run`."""
-        if group[0].protocol.interleave:
+        if alive_together(group[0]):
             self._begin(group, finished)
             return
         for spec in group:
@@ -93,7 +92,7 @@ def _run_groups(batch: Batch, folder: Path) -> None:
     """Whoever ran a trial before held its lease, or had ended before this sweep and is in the batch's own records."""
     tail = JournalTail(folder)
     tail.past.records.update(batch.records)
-    identity, quiet = _identity(batch), Console(quiet=True)
+    identity, quiet = session.new_identity(batch.study, {"head": batch.head}), Console(quiet=True)
     current = session.Session(batch.design, batch.options, folder, quiet, identity)
     processes.become_subreaper()
     with (
@@ -101,7 +100,7 @@ def _run_groups(batch: Batch, folder: Path) -> None:
         Progress(quiet, 0, []) as progress,
         Starters(folder) as starters,
     ):
-        supervisor = Supervisor(starters, folder, progress)
+        supervisor = TenancySupervisor(starters, folder, progress)
         announcer = Announcer(supervisor, journal, tail, folder, identity.session_id)
         for group in batch.groups:
             if batch.until is not None and time.time() > batch.until:
@@ -115,8 +114,8 @@ def _run_groups(batch: Batch, folder: Path) -> None:
 
 
 def _claim(batch: Batch, group: Group, session_id: str) -> contextlib.AbstractContextManager[list[str]]:
-    """The lease of a group that takes turns; the trials of any other are leased one by one."""
-    if group[0].condition.protocol.interleave:
+    """The lease of a group that is alive together; the trials of any other are leased one by one."""
+    if alive_together(group[0].spec(batch.design.seed, with_entry=False)):
         return leases.lease(Path(batch.folder), batch.ids(group), session_id)
     return contextlib.nullcontext([])
 
@@ -151,18 +150,6 @@ def _alone(group: Group) -> contextlib.AbstractContextManager[None]:
     """On the CPU the device is the whole machine; the scheduler keeps the others apart."""
     measured = any(one.condition.device.kind == "cpu" and evidence(one.condition) is Evidence.MEASURED for one in group)
     return leases.whole_processor() if measured else contextlib.nullcontext()
-
-
-def _identity(batch: Batch) -> SessionRecord:
-    facts, now = provenance(), dt.datetime.now(dt.UTC)
-    return SessionRecord(
-        session_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
-        study=batch.study,
-        started_utc=now.isoformat(timespec="seconds"),
-        provenance=facts,
-        provenance_hash=provenance_hash(facts),
-        design={"head": batch.head},
-    )
 
 
 def _refuse_another_study(batch: Batch, folder: Path) -> None:

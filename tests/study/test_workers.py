@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from runners.lines import decode_line
 from study.journal import read_past
 
@@ -24,7 +26,8 @@ SLOW = ["protocol.windows=40", "protocol.window_seconds=0.05"]
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "study", *FAKE, *arguments]
+    given = {one.partition("=")[0] for one in arguments}
+    command = [sys.executable, "-m", "study", *(one for one in FAKE if one.partition("=")[0] not in given), *arguments]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
@@ -87,6 +90,19 @@ def test_without_pairing_by_node_trials_that_do_not_take_turns_go_out_one_by_one
     assert status == 0, text
     records = read_past(tmp_path / "outputs" / "one").records.values()
     assert len({one.session_id for one in records}) == len(records) == 4
+
+
+@pytest.mark.parametrize("pairing", ["node", "none"])
+def test_the_tenants_of_a_co_location_go_out_together(tmp_path: Path, pairing: str) -> None:
+    arguments = ["workload.batch_size=8", "study.blocks=1", "colocation=solo,2*fake", f"study.pairing={pairing}"]
+    status, text = study(tmp_path, *arguments, "study.name=one", LAUNCHER)
+    assert status == 0, text
+    records = read_past(tmp_path / "outputs" / "one").records.values()
+    tenants = [one for one in records if one.spec.tenancy is not None]
+    assert len(records) == 3 and len(tenants) == 2
+    assert len({one.session_id for one in tenants}) == 1
+    spans = [one.report.timings.phase_start_seconds for one in tenants]
+    assert max(one["ready_device"] for one in spans) < min(one["done"] for one in spans)
 
 
 def test_a_killed_worker_leaves_a_record_and_a_resume_runs_what_is_missing(tmp_path: Path) -> None:
