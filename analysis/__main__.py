@@ -11,7 +11,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.request import RequestError, answered, holds_themes, journal_files, studies_in
+
+if TYPE_CHECKING:
+    from analysis.pipeline import Analysis
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,69 +41,59 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.folders:
         parser().error("name the folder of a study, such as outputs/NAME")
     folders = list(dict.fromkeys(Path(folder).resolve() for folder in options.folders))
-    if any(_holds_themes(folder) for folder in folders):
+    if any(map(holds_themes, folders)):
         return run_themes(folders, options)
     return run(folders, options)
 
 
 def run_themes(folders: list[Path], options: argparse.Namespace) -> int:
     """Analyse every theme under each folder on its own, then the claims over all of a folder's themes."""
-    from analysis.claims.command import main as claims
-    from analysis.claims.command import studies_in
-    from analysis.load import RequestError
+    from analysis.claims.command import run as settle
 
     statuses = []
     for folder in folders:
-        try:
-            themes = studies_in(folder) if _holds_themes(folder) else [folder]
-        except RequestError as error:
-            print(f"analysis: {error}", file=sys.stderr)
+        themes = answered(partial(studies_in, folder))
+        if themes is None:
             return 2
         for theme in themes:
             place = options.output and options.output / theme.name
             statuses.append(run([theme], argparse.Namespace(**{**vars(options), "output": place, "quiet": True})))
-        if themes != [folder]:
-            shown = ["--quiet"] if options.quiet else []
-            place = ["--output", str(options.output)] if options.output else []
-            statuses.append(claims([str(folder), "--margin", str(options.margin), *shown, *place]))
+        if holds_themes(folder):
+            statuses.append(settle([folder], options.output or folder, options.margin, options.quiet))
     return max(statuses)
-
-
-def _holds_themes(folder: Path) -> bool:
-    return (folder / "themes.yaml").is_file()
 
 
 def run(folders: list[Path], options: argparse.Namespace) -> int:
     """Analyse every folder on its own and, where there are several, all of them together."""
     # a notebook's backend in the environment is no business of ours, and may not be installed here
     os.environ["MPLBACKEND"] = "Agg"
-    from analysis import mlflow_export
-    from analysis.load import RequestError, journal_files
-    from analysis.pipeline import analyse, combined_folder
     from analysis.terminal import show
 
-    try:
-        for folder in folders:
-            journal_files(folder)
-        if options.output and (options.output / "journal").exists() and [options.output.resolve()] != folders:
-            raise RequestError(f"{options.output} is the folder of a study: name another place with --output DIR.")
-        if len(folders) == 1:
-            jobs = [(folders, options.output or folders[0])]
-        else:
-            jobs = [([folder], folder) for folder in folders]
-            jobs.append((folders, options.output or combined_folder(folders)))
-        finished = [analyse(*job, options.margin, options.paper) for job in jobs]
-        if options.mlflow:
-            mlflow_export.export(finished[-1].journals, finished[-1].tables.labels, options.mlflow)
-    except RequestError as error:
-        print(f"analysis: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"analysis: {error.filename}: {error.strerror}; make room there or give --output DIR", file=sys.stderr)
+    finished = answered(lambda: _analyse(folders, options))
+    if finished is None:
         return 2
     if not options.quiet:
         show(finished[-1])
     return 1 if any(analysis.tables.mismatches for analysis in finished) else 0
+
+
+def _analyse(folders: list[Path], options: argparse.Namespace) -> list[Analysis]:
+    from analysis import mlflow_export
+    from analysis.pipeline import analyse, combined_folder
+
+    for folder in folders:
+        journal_files(folder)
+    if options.output and (options.output / "journal").exists() and [options.output.resolve()] != folders:
+        raise RequestError(f"{options.output} is the folder of a study: name another place with --output DIR.")
+    if len(folders) == 1:
+        jobs = [(folders, options.output or folders[0])]
+    else:
+        jobs = [([folder], folder) for folder in folders]
+        jobs.append((folders, options.output or combined_folder(folders)))
+    finished = [analyse(*job, options.margin, options.paper) for job in jobs]
+    if options.mlflow:
+        mlflow_export.export(finished[-1].journals, finished[-1].tables.labels, options.mlflow)
+    return finished
 
 
 def parser() -> argparse.ArgumentParser:

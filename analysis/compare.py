@@ -18,7 +18,8 @@ from rich.text import Text
 from analysis import across, words
 from analysis.findings import LOST, NOTHING, REVERSED, findings
 from analysis.frames import records
-from analysis.load import RequestError, read_journals
+from analysis.load import read_journals
+from analysis.request import RequestError
 from analysis.tables import build_tables, write_csv
 
 #: Lines of a list in the terminal; compare.md has all.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis import labels
+from runners.naming import telling
 from runners.records import SessionRecord
 
 Settings = Mapping[str, Any]
@@ -66,7 +67,7 @@ def _crossed(key: str, names: list[str], conditions: Mapping[str, Settings]) -> 
 
 def places(conditions: Mapping[str, Settings], primary: tuple[str, ...]) -> dict[str, Place]:
     """Condition id → its place."""
-    shown = telling(conditions)
+    shown = telling(differing(conditions), conditions.values())
     return {condition: _place(settings, shown, primary) for condition, settings in conditions.items()}
 
 
@@ -97,25 +98,3 @@ def differing(conditions: Mapping[str, Settings]) -> list[str]:
     """The settings that are not the same in all conditions, in order of appearance."""
     keys = dict.fromkeys(key for settings in conditions.values() for key in settings)
     return [key for key in keys if len({repr(settings.get(key)) for settings in conditions.values()}) > 1]
-
-
-def telling(conditions: Mapping[str, Settings]) -> list[str]:
-    """The differing settings that a label needs: a refinement that follows from its factor's level says nothing more.
-
-    Where two workloads are compared, each at one batch size, the workload names both.
-    """
-    differ = differing(conditions)
-    return [key for key in differ if not any(_follows(key, one, differ, conditions) for one in _refined(key))]
-
-
-def _refined(key: str) -> tuple[str, ...]:
-    """The factors whose level may settle a refinement: its own, and the device for how it is measured there."""
-    factor, _, rest = key.partition(".")
-    return () if not rest else (factor, "device") if factor == "protocol" else (factor,)
-
-
-def _follows(key: str, factor: str, differ: list[str], conditions: Mapping[str, Settings]) -> bool:
-    values: dict[str, set[str]] = {}
-    for settings in conditions.values():
-        values.setdefault(repr(settings.get(factor)), set()).add(repr(settings.get(key)))
-    return factor in differ and all(len(one) == 1 for one in values.values())

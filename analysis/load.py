@@ -15,11 +15,8 @@ import pandas as pd
 from analysis.assemble import choose_attempts, designed_conditions, join_replicates, swept_settings, with_settings
 from analysis.journal_reader import Evidence, JournalReader
 from analysis.reading import read_all
+from analysis.request import journal_files
 from runners.records import SessionRecord
-
-
-class RequestError(ValueError):
-    """What was asked for cannot be analysed. The text is one sentence that says what to do."""
 
 
 @dataclass
@@ -57,16 +54,6 @@ def read_journals(folders: list[Path]) -> Journals:
         for path in journal_files(folder)
     ]
     return _assemble(read_all(files), tuple(folder.name for folder in folders))
-
-
-def journal_files(folder: Path) -> list[Path]:
-    """The journal files of a study's folder, by name. Raises `RequestError` where there is none."""
-    if not folder.is_dir():
-        raise RequestError(f"{folder} is no folder: give the folder of a study, such as outputs/NAME.")
-    files = sorted(one for one in (folder / "journal").glob("*.jsonl") if one.is_file())
-    if not files:
-        raise RequestError(f"{folder} holds no journal (journal/*.jsonl): it is not the folder of a study.")
-    return files
 
 
 def _assemble(reader: JournalReader, folders: tuple[str, ...]) -> Journals:

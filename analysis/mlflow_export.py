@@ -13,7 +13,8 @@ from typing import Any
 
 from analysis.columns import COLUMNS
 from analysis.frames import records
-from analysis.load import Journals, RequestError
+from analysis.load import Journals
+from analysis.request import RequestError
 from runners.records import OutcomeKind
 
 #: Tag that holds a trial's identity.

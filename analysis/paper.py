@@ -18,8 +18,9 @@ from analysis.artifact import write_artifact, write_citation
 from analysis.figures.gallery import Drawing
 from analysis.frames import records
 from analysis.latex import write_latex
-from analysis.load import Journals, RequestError
+from analysis.load import Journals
 from analysis.report import commands, machines, summary
+from analysis.request import RequestError
 from analysis.shown import COMPILED, ShownTable, all_tables
 from analysis.tables import MEASURED, Tables
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.figures.gallery import Drawing, draw_all
-from analysis.load import Journals, RequestError, read_journals
+from analysis.load import Journals, read_journals
 from analysis.paper import require_typst, write_paper
 from analysis.report import write_report
+from analysis.request import RequestError
 from analysis.statistics import MARGIN
 from analysis.tables import Tables, build_tables, write_tables
 

@@ -23,10 +23,11 @@ from analysis import (
 from analysis import waterfall as waterfalls
 from analysis.certificate_tests import NOT_MATCHED
 from analysis.columns import HIDDEN
-from analysis.factors import places, primary_settings, telling
+from analysis.factors import differing, places, primary_settings
 from analysis.labels import condition_labels
 from analysis.load import Journals
 from analysis.pairing import find_pairs
+from runners.naming import telling
 
 #: The `evidence` of trials that ran; everything else was only compiled. What is modelled on top of a plan is no trial.
 MEASURED, COMPILED, MODELLED = "measured", "compiled", "modelled"
@@ -159,7 +160,11 @@ def _labels(journals: Journals, compiled: set[str], probed: set[str]) -> dict[st
         {c: s for c, s in journals.conditions.items() if c in compiled},
         {c: s for c, s in journals.conditions.items() if c in probed},
     ]
-    return {c: label for group in groups for c, label in condition_labels(group, telling(group)).items()}
+    return {
+        c: label
+        for group in groups
+        for c, label in condition_labels(group, telling(differing(group), group.values())).items()
+    }
 
 
 #: The files of tables/, by the field of `Tables` that each holds.

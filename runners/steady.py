@@ -53,9 +53,10 @@ def steady_memory(
 
 def _settled_baseline(host_malloc: HostAllocator) -> Quantity:
     found = []
-    for _ in range(READINGS):
+    for reading in range(READINGS):
+        if reading:
+            time.sleep(PAUSE_SECONDS)
         gc.collect()
         malloc.hand_back(host_malloc)
         found.append(host.baseline())
-        time.sleep(PAUSE_SECONDS)
     return min(found, key=lambda one: one.value or 0)

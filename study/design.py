@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runners.naming import telling
 from runners.records import Evidence, Outcome
 from runners.specs import AllocationSpec, ProtocolSpec, Scalar, TrialSpec
 from study import colocation, companies, devices
@@ -61,18 +62,9 @@ class Design:
         }
 
     def telling(self) -> list[str]:
-        """The factors that tell conditions apart beside the framework.
-
-        A refinement that follows from the level of its factor (the width of one workload of two) says nothing more.
-        """
-        factors = [key for key in self.factors if key not in ("framework", "compile")]
-        return [key for key in factors if not any(self._follows(key, one) for one in refined(key))]
-
-    def _follows(self, key: str, factor: str) -> bool:
-        values: dict[Scalar, set[Scalar]] = {}
-        for one in self.conditions:
-            values.setdefault(one.settings.get(factor), set()).add(one.settings.get(key))
-        return key != factor and factor in self.factors and all(len(found) == 1 for found in values.values())
+        """The factors that tell conditions apart, beside the framework."""
+        named = telling(self.factors, [one.settings for one in self.conditions])
+        return [key for key in named if key not in ("framework", "compile")]
 
     def groups(self) -> list[list[Condition]]:
         """The conditions that are launched, grouped by what they are compared with, or share the device with."""
@@ -118,12 +110,6 @@ class Design:
             (trial(one, 0, order, self.seed, with_entry=False), self.unlaunched[one.condition_id])
             for order, one in enumerate(rows)
         ]
-
-
-def refined(key: str) -> tuple[str, ...]:
-    """The factors whose level may settle a refinement: its own, and the device for how it is measured there."""
-    factor = key.partition(".")[0]
-    return (factor, "device") if factor == "protocol" else (factor,)
 
 
 def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | None, seed: int, **rest: Any) -> Design:

@@ -107,9 +107,11 @@ class Progress:
 
 def label(settings: dict[str, object], varying: list[str]) -> str:
     """A condition by the settings that vary: "tf_graph, allocation=growth"."""
-    framework = str(settings["framework"])
-    if settings.get("compile") == "graph":
-        framework += "_graph"
     said = [key for key in varying if key not in ("framework", "compile") and settings.get(key) is not None]
     rest = [f"{key}={settings[key]}" for key in said]
-    return ", ".join([framework, *rest])
+    return ", ".join([framework_name(str(settings["framework"]), settings.get("compile")), *rest])
+
+
+def framework_name(framework: str, compile: object) -> str:
+    """The level's name in a request: tf_graph is TensorFlow in graph mode."""
+    return f"{framework}_graph" if compile == "graph" else framework

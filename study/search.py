@@ -18,6 +18,7 @@ from study.applicability import evidence, without_launch
 from study.config import Condition
 from study.design import limit_bytes, trial
 from study.errors import RequestError
+from study.progress import framework_name
 
 #: No search goes beyond this batch: array dimensions are 32-bit numbers to some compilers.
 MOST = 2**30
@@ -190,7 +191,7 @@ def _require_cap(condition: Condition, search: str) -> None:
 
 def sentence(condition: Condition, found: Search) -> str:
     """The answer for a reader."""
-    framework = "tf_graph" if condition.framework.compile == "graph" else condition.framework.name
+    framework = framework_name(condition.framework.name, condition.framework.compile)
     where = f"{framework}, {condition.workload.name}, {_bound(condition)}"
     if found.smallest is not None and found.smallest - found.largest <= 1:
         return f"{where}: the largest batch that fits is {found.largest} ({found.smallest} does not)"

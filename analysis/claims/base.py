@@ -40,6 +40,11 @@ class Finding:
     depends_on: str = ""
 
 
+def decided(kind: Kind, holds: bool, where: str, text: str) -> Finding:
+    """A finding that either supports a claim or refutes it."""
+    return Finding(kind, Verdict.SUPPORTED if holds else Verdict.REFUTED, where, text)
+
+
 @dataclass(frozen=True)
 class Claim:
     """One claim. `metric`, `margin` and `test` are its rule; `needs` is what a machine must have for it to be tested.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -16,12 +15,10 @@ from analysis.claims.evidence import Evidence
 from analysis.claims.page import write_page
 from analysis.claims.table import claims_table
 from analysis.frames import records
-from analysis.load import RequestError, journal_files, read_journals
+from analysis.load import read_journals
+from analysis.request import answered, studies_in
 from analysis.statistics import MARGIN
 from analysis.tables import write_csv
-
-#: The file by which a folder of themes is known; the study writes it.
-MARK = "themes.yaml"
 
 STYLES = {"supported": "green", "refuted": "red", "depends": "yellow", "not testable here": "dim"}
 
@@ -30,33 +27,17 @@ def main(arguments: list[str]) -> int:
     """The command. Exit status: 0; 2 when the request is wrong. No verdict is a failure."""
     options = _parser().parse_args(arguments)
     folders = list(dict.fromkeys(Path(folder).resolve() for folder in options.folders))
-    try:
-        themes = [theme for folder in folders for theme in studies_in(folder)]
-        table = settle(themes, options.output or folders[0], options.margin)
-    except RequestError as error:
-        print(f"analysis: {error}", file=sys.stderr)
+    return run(folders, options.output or folders[0], options.margin, options.quiet)
+
+
+def run(folders: list[Path], output: Path, margin: float, quiet: bool) -> int:
+    """Settle the claims over the studies in these folders, and show them. The exit status."""
+    table = answered(lambda: settle([theme for one in folders for theme in studies_in(one)], output, margin))
+    if table is None:
         return 2
-    except OSError as error:
-        print(f"analysis: {error.filename}: {error.strerror}; make room there or give --output DIR", file=sys.stderr)
-        return 2
-    if not options.quiet:
-        show(table, options.output or folders[0], Console(highlight=False))
+    if not quiet:
+        show(table, output, Console(highlight=False))
     return 0
-
-
-def studies_in(folder: Path) -> list[Path]:
-    """The folder itself where it is a study's; of a folder of themes the studies that lie in it, by name.
-
-    Raises:
-        RequestError: it is neither, or none of its themes has begun.
-    """
-    if not (folder / MARK).is_file():
-        journal_files(folder)
-        return [folder]
-    themes = sorted(one.parent for one in folder.glob("*/journal") if any(one.glob("*.jsonl")))
-    if not themes:
-        raise RequestError(f"{folder} holds no theme that has begun: run its command again to go on.")
-    return themes
 
 
 def settle(themes: list[Path], output: Path, margin: float) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from analysis.allocator_model import Chip, Tenancy, allocations_trace, modes, tenancy
-from analysis.claims.base import Finding, Kind, Verdict
+from analysis.claims.base import Finding, Kind, decided
 from runners.specs import WorkloadSpec
 
 #: The load: 64 arrays that hold 4 GiB, all replaced at each of four steps. The GPU: 80 GiB, compute capability 9.0.
@@ -26,7 +26,7 @@ def processes(framework: str, mode: str) -> Tenancy:
 
 def finding(holds: bool, text: str) -> Finding:
     """A finding of the model."""
-    return Finding(Kind.MODELLED, Verdict.SUPPORTED if holds else Verdict.REFUTED, WHERE, text)
+    return decided(Kind.MODELLED, holds, WHERE, text)
 
 
 def shares(framework: str, reserving: str, growing: str) -> Finding:

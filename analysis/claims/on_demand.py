@@ -9,6 +9,7 @@ from typing import Any
 from analysis import words
 from analysis.claims.base import Claim, Finding, Kind, Verdict
 from analysis.claims.evidence import Evidence
+from analysis.labels import framework_label
 
 #: On demand, buffer by buffer; every other mode that was measured beside it keeps what is freed.
 ON_DEMAND = "platform"
@@ -91,8 +92,7 @@ def _widest(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _cell(evidence: Evidence, row: dict[str, Any]) -> str:
     settings = evidence.journals.conditions[row["condition_a"]]
-    framework = "tf_graph" if settings["compile"] == "graph" else settings["framework"]
-    return f"{framework} {settings['workload']}"
+    return f"{framework_label(settings['framework'], settings['compile'])} {settings['workload']}"
 
 
 def _sentence(evidence: Evidence, cell: str, row: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis import words
-from analysis.claims.base import Claim, Finding, Kind, Verdict
+from analysis.claims.base import Claim, Finding, Kind, decided
 from analysis.claims.evidence import Evidence
 
 #: An array counts as having been there when so much of it was.
@@ -21,8 +21,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         if len(shares):
             held = words.mebibytes(trials["device_live_peak_bytes"].max())
             text = f"the accelerator held up to {held} of an array of {words.mebibytes(asked.max())} made on the CPU"
-            verdict = Verdict.SUPPORTED if shares.max() >= SHARE else Verdict.REFUTED
-            yield Finding(Kind.MEASURED, verdict, f"this {device.upper()}", text)
+            yield decided(Kind.MEASURED, bool(shares.max() >= SHARE), f"this {device.upper()}", text)
 
 
 PLACEMENT = Claim(

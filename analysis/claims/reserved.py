@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from analysis import words
 from analysis.claims import modelled
-from analysis.claims.base import Claim, Finding, Kind, Verdict
+from analysis.claims.base import Claim, Finding, Kind, Verdict, decided
 from analysis.claims.evidence import Evidence
 from runners.records import OutcomeKind
 
@@ -20,7 +20,7 @@ def _preallocates(evidence: Evidence) -> Iterator[Finding]:
     if len(shares):
         text = f"the pool held {shares.median():.1%} of the GPU's memory in {words.count(len(shares), 'launch')}"
         holds = bool((shares - SHARE).abs().max() <= SHARE_MARGIN)
-        yield Finding(Kind.MEASURED, Verdict.SUPPORTED if holds else Verdict.REFUTED, "this GPU", text)
+        yield decided(Kind.MEASURED, holds, "this GPU", text)
 
 
 def _less_reserved(evidence: Evidence) -> Iterator[Finding]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pandas as pd
 
 from analysis import words
-from analysis.claims.base import Claim, Finding, Kind, Verdict
+from analysis.claims.base import Claim, Finding, Kind, decided
 from analysis.claims.evidence import Evidence
+from analysis.labels import framework_label
 
 SHAPES = "workload.shape.shapes"
 
@@ -22,7 +23,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     as_many = bool((jitted["traces"] == evidence.setting(SHAPES, jitted)).all())
     parts = [_sentence(evidence, one) for _, one in trials.groupby(_levels(evidence, trials), sort=False)]
     text = f"traces by the number of shapes (and time for tracing and compiling): {', '.join(parts)}"
-    yield Finding(Kind.MEASURED, Verdict.SUPPORTED if as_many else Verdict.REFUTED, _devices(trials), text)
+    yield decided(Kind.MEASURED, as_many, _devices(trials), text)
 
 
 def _levels(evidence: Evidence, trials: pd.DataFrame) -> list[pd.Series]:
@@ -32,7 +33,7 @@ def _levels(evidence: Evidence, trials: pd.DataFrame) -> list[pd.Series]:
 
 def _sentence(evidence: Evidence, trials: pd.DataFrame) -> str:
     first = trials.iloc[0]
-    framework = "tf_graph" if first["compile"] == "graph" else first["framework"]
+    framework = framework_label(first["framework"], first["compile"])
     tracing = evidence.setting("workload.tracing", trials).iloc[0]
     shapes = evidence.setting(SHAPES, trials).iloc[0]
     counts = words.listed([str(int(count)) for count in sorted(trials["traces"].unique())])

@@ -8,7 +8,7 @@ from functools import partial
 
 from analysis import words
 from analysis.claims import modelled
-from analysis.claims.base import Claim, Finding, Kind, Verdict
+from analysis.claims.base import Claim, Finding, Kind, Verdict, decided
 from analysis.claims.evidence import Evidence
 from runners.records import OutcomeKind
 
@@ -77,7 +77,7 @@ def _growth_avoids(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _found(holds: bool, text: str) -> Finding:
-    return Finding(Kind.MEASURED, Verdict.SUPPORTED if holds else Verdict.REFUTED, "this GPU", text)
+    return decided(Kind.MEASURED, holds, "this GPU", text)
 
 
 _OUTCOMES = "outcome of every tenant of a co-location, by allocation mode"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from analysis import words
-from analysis.claims.base import Claim, Finding, Kind, Verdict
+from analysis.claims.base import Claim, Finding, Kind, decided
 from analysis.claims.evidence import Evidence
 from runners.records import OutcomeKind
 
@@ -22,8 +22,7 @@ def _no_preallocation(evidence: Evidence) -> Iterator[Finding]:
     shares = (trials["device_largest_free_block_bytes"] / trials["device_memory_bytes"]).dropna()
     if len(shares):
         text = f"at least {shares.min():.1%} of the memory was one free block"
-        verdict = Verdict.SUPPORTED if shares.min() >= FREE_SHARE else Verdict.REFUTED
-        yield Finding(Kind.MEASURED, verdict, "this TPU", text)
+        yield decided(Kind.MEASURED, bool(shares.min() >= FREE_SHARE), "this TPU", text)
 
 
 def _more_integrated(evidence: Evidence) -> Iterator[Finding]:
@@ -37,8 +36,7 @@ def _more_integrated(evidence: Evidence) -> Iterator[Finding]:
     jax, tf = (sum(taken[framework][cell] for cell in common) for framework in ("jax", "tf"))
     chips = words.listed(sorted({chip for _, _, chip in common}))
     text = f"of {words.count(len(common), 'plan')} the compiler made {jax} from JAX and {tf} from TensorFlow"
-    verdict = Verdict.SUPPORTED if tf > jax else Verdict.REFUTED
-    yield Finding(Kind.COMPILED, verdict, f"the TPU compiler for {chips}", text)
+    yield decided(Kind.COMPILED, tf > jax, f"the TPU compiler for {chips}", text)
 
 
 def _taken(trials: pd.DataFrame) -> dict[tuple[str, int, str], bool]:

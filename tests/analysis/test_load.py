@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from analysis.columns import COLUMNS, CONTRACT, as_markdown
-from analysis.load import Journals, RequestError, read_journals
+from analysis.load import Journals, read_journals
+from analysis.request import RequestError
 from analysis.tables import build_tables, write_tables
 from runners.lines import encode_line
 from runners.records import Plan
