@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 from runners import frameworks
 from runners.channel import Channel
+from runners.compiled.process import start_ahead
 from runners.faults import TrialFault
 from runners.frameworks.base import FrameworkRunner
 from runners.lifeline import die_with_parent
@@ -131,6 +132,7 @@ def _live(connection: socket.socket, middle: int) -> NoReturn:
         os.setsid()
         _await_adoption(middle)
         die_with_parent()
+        start_ahead()
         message, handles, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 4)
         connection.close()
         status = _be_trial(json.loads(message)["trial_id"], handles) if message else 0

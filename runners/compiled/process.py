@@ -1,18 +1,22 @@
 """The compiler's process, from the trial's side: started early, given a module, asked for its plan.
 
 Where this process is a zygote's child that has imported JAX already, on the interpreter that compiles, the compiler is
-a fork of it, which saves importing JAX once more; everywhere else it is a fresh interpreter.
+a fork of it, which saves importing JAX once more. Everywhere else it is a fresh interpreter; a zygote's spare starts
+that ahead, so that it has imported JAX by the time there is something to compile.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import signal
+import socket
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -29,6 +33,32 @@ class CompilerError(RuntimeError):
     """What the compiler said when it refused a module."""
 
 
+@dataclass
+class Started:
+    """A compiler that waits for its request: its pid, and our end of its socket."""
+
+    pid: int
+    connection: socket.socket
+
+
+FIRST_HIGH_DESCRIPTOR = 64
+
+#: What `start_ahead` started in this process.
+_ahead: list[Started] = []
+
+
+def start_ahead() -> None:
+    """Start the compiler of the trial that this process will become, if it is to become one of compiled evidence.
+
+    The low descriptors are left to what the trial will be given.
+    """
+    if targets.INTERPRETER_VARIABLE in os.environ and not _holds_jax():
+        started = _spawn()
+        high = fcntl.fcntl(started.connection, fcntl.F_DUPFD_CLOEXEC, FIRST_HIGH_DESCRIPTOR)
+        started.connection.close()
+        _ahead.append(Started(started.pid, socket.socket(fileno=high)))
+
+
 class CompilerProcess:
     """One compilation. Use as a context manager: the process and the folder it dumps into end with it."""
 
@@ -36,10 +66,12 @@ class CompilerProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="study-compiler-")
         folder = Path(self._folder.name)
         platform = "cpu" if chip is None else chip.platform
-        variables = {**targets.environment(platform, folder), targets.DUMP_VARIABLE: str(folder)}
-        sheet = json.dumps(None if chip is None else dataclasses.asdict(chip))
-        start = _fork if _holds_jax() else _spawn
-        self._pid, self._requests, self._answers = start(sheet, variables)
+        self._target = {
+            "chip": None if chip is None else dataclasses.asdict(chip),
+            "variables": {**targets.environment(platform, folder), targets.DUMP_VARIABLE: str(folder)},
+        }
+        started = _ahead.pop() if _ahead else _fork() if _holds_jax() else _spawn()
+        self._pid, self._connection = started.pid, started.connection
         self._status: int | None = None
 
     def __enter__(self) -> CompilerProcess:
@@ -51,9 +83,7 @@ class CompilerProcess:
         if self._status is None:
             os.kill(self._pid, signal.SIGKILL)
             self._wait()
-        for handle in (self._requests, self._answers):
-            with contextlib.suppress(OSError):
-                os.close(handle)
+        self._connection.close()
         self._folder.cleanup()
 
     def plan(self, module: bytes, form: str, donated: int) -> Plan:
@@ -63,13 +93,15 @@ class CompilerProcess:
             TrialFault: unavailable, where the compiler is not installed or knows no such chip.
             CompilerError: it refused the module; the text is its own.
         """
-        header = json.dumps({"form": form, "donated": donated}) + "\n"
+        header = json.dumps({**self._target, "form": form, "donated": donated}) + "\n"
         # where the process has ended already, its status says how
-        with contextlib.suppress(BrokenPipeError), os.fdopen(os.dup(self._requests), "wb") as pipe:
-            os.close(self._requests)
-            pipe.write(header.encode() + module)
-        with os.fdopen(os.dup(self._answers), "rb") as pipe:
-            answer = pipe.read()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._connection, [b"\n"], [sys.stderr.fileno()])
+            self._connection.sendall(header.encode() + module)
+            self._connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError), self._connection.makefile("rb") as answers:
+            answer = answers.read()
         status = self._wait()
         if not answer.endswith(b"\n"):
             _end_alike(status)
@@ -103,33 +135,29 @@ def _holds_jax() -> bool:
     return bridge is not None and targets.interpreter() == sys.executable and not bridge.backends_are_initialized()
 
 
-def _fork(sheet: str, variables: dict[str, str]) -> tuple[int, int, int]:
-    """(pid, pipe to it, pipe from it) of a fork of this process that compiles and ends."""
-    (request, requests), (answers, answer) = os.pipe(), os.pipe()
+def _fork() -> Started:
+    """A fork of this process that compiles and ends."""
+    ours, its = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         try:
-            os.dup2(request, 0)
-            os.dup2(answer, 1)
-            for handle in (request, requests, answers, answer):
-                os.close(handle)
-            os.environ.update(variables)
-            compiler.main([sheet])
+            ours.close()
+            compiler.serve(its)
         finally:
             os._exit(70)
-    os.close(request)
-    os.close(answer)
-    return pid, requests, answers
+    its.close()
+    return Started(pid, ours)
 
 
-def _spawn(sheet: str, variables: dict[str, str]) -> tuple[int, int, int]:
-    """(pid, pipe to it, pipe from it) of a fresh interpreter that compiles and ends."""
-    (request, requests), (answers, answer) = os.pipe(), os.pipe()
-    command = [targets.interpreter(), "-P", "-m", "runners.compiled", sheet]
-    actions = [(os.POSIX_SPAWN_DUP2, request, 0), (os.POSIX_SPAWN_DUP2, answer, 1)]
+def _spawn() -> Started:
+    """A fresh interpreter that imports, compiles and ends; its socket is its standard input."""
+    ours, its = socket.socketpair()
+    command = [targets.interpreter(), "-P", "-m", "runners.compiled"]
     try:
-        pid = os.posix_spawn(command[0], command, {**os.environ, **variables}, file_actions=actions)
+        pid = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, its.fileno(), 0)])
+    except OSError:
+        ours.close()
+        raise
     finally:
-        os.close(request)
-        os.close(answer)
-    return pid, requests, answers
+        its.close()
+    return Started(pid, ours)
