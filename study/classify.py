@@ -88,7 +88,7 @@ def parse_bytes(number: str, unit: str) -> int:
 
 def _kind(ending: Ending) -> Outcome:
     if ending.expired is not None:
-        text = f"the {ending.expired} was over; the process tree was ended"
+        text = f"the {ending.expired} was over; the process tree was ended. protocol.deadlines.PHASE sets a longer one"
         return Outcome(OutcomeKind.TIMEOUT, reason=ending.expired, text=_with_tail(text, ending))
     if ending.failure is not None:
         return _from_failure(ending.failure)

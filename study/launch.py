@@ -92,6 +92,7 @@ def environment(spec: TrialSpec) -> dict[str, str]:
     }
     if compiled:
         own[targets.INTERPRETER_VARIABLE] = sys.executable
+        own["TMPDIR"] = scratch_folder()
         own.update(targets.LIBTPU if spec.device.kind == "tpu" else {})
     on_gpu = spec.device.kind == "gpu" and not compiled
     own.update(_one_gpu() if on_gpu else {"CUDA_VISIBLE_DEVICES": "-1"})
@@ -117,6 +118,14 @@ def runners_folder() -> str:
     folder = tempfile.TemporaryDirectory(prefix="study-runners-")
     atexit.register(folder.cleanup)
     (Path(folder.name) / "runners").symlink_to(Path(str(runners.__file__)).parent, target_is_directory=True)
+    return folder.name
+
+
+@cache
+def scratch_folder() -> str:
+    """A folder for what compilers write, which a trial that was killed leaves behind; it ends with the study."""
+    folder = tempfile.TemporaryDirectory(prefix="study-compilers-")
+    atexit.register(folder.cleanup)
     return folder.name
 
 

@@ -187,7 +187,11 @@ class Protocol:
         None, "compared trials take turns window by window; null = on the CPU, not on an accelerator"
     )
     start: Start = setting(Start.auto, "fork from a zygote that has imported the framework, or spawn an interpreter")
-    deadlines: dict[str, float] = setting({}, "longest a phase, and the trial in total, may take", "seconds")
+    deadlines: dict[str, float] = setting(
+        {},
+        "longest a phase, and the trial in total, may take; a compiled plan: compile and total twice that",
+        "seconds",
+    )
 
 
 @dataclass

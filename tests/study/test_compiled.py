@@ -26,11 +26,11 @@ needs_libtpu = pytest.mark.skipif(not installed("libtpu"), reason="libtpu is not
 needs_cuda = pytest.mark.skipif(not installed("jax-cuda12-pjrt"), reason="the CUDA compiler is not installed")
 
 
-def study(folder: Path, name: str, *arguments: str) -> tuple[dict[str, TrialRecord], str]:
+def study(folder: Path, name: str, *arguments: str, **variables: str) -> tuple[dict[str, TrialRecord], str]:
     """The records of a study by framework, chip and compile, and what it printed; plans are cached under `folder`."""
     workload = [] if any(one.startswith("workload=") for one in arguments) else ["workload=mlp"]
     command = [sys.executable, "-P", "-m", "study", "-m", *workload, "workload.size=tiny", *arguments]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), **variables}
     done = subprocess.run(
         [*command, f"study.name={name}"],
         cwd=folder,
@@ -98,6 +98,21 @@ def test_a_second_run_compiles_nothing(folder: Path, planned: dict[str, TrialRec
         assert before and record.plan.module_hash == before.module_hash
         assert (record.plan.temp_bytes, record.plan.peak_bytes) == (before.temp_bytes, before.peak_bytes)
     assert "libtpu" not in printed and "WARNING" not in printed
+
+
+@needs_libtpu
+def test_a_compilation_that_is_cut_off_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:
+    arguments = [
+        "framework=tf",
+        "device=tpu",
+        "workload.batch_size=24",
+        "protocol.deadlines.compile=0.1",
+    ]  # a plan gets twice that
+    found, _ = study(folder, "late", *arguments, TMPDIR=str(tmp_path))
+    outcome = found["tf xla v5e"].outcome
+    assert (outcome.kind, outcome.reason) == ("timeout", "deadline of 0.2 s for the phase compile")
+    assert "protocol.deadlines.PHASE sets a longer one" in outcome.text
+    assert list(tmp_path.iterdir()) == []
 
 
 @needs_libtpu
