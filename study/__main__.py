@@ -99,8 +99,8 @@ def _study(arguments: list[str]) -> int:
         _say("this way past the study's sweeper runs nothing; leave out hydra.mode and hydra/sweeper")
         return EXIT_REQUEST
     dry = [(design, options.theme) for design, options in REQUEST.studies if options.dry_run]
-    for design, theme in dry:
-        dry_run.show(design, Console(), theme)
+    for number, (design, theme) in enumerate(dry):
+        dry_run.show(design, Console(), theme, REQUEST.jobs[number] if REQUEST.jobs else "")
     if dry:
         return EXIT_OK
     return REQUEST.exit_status

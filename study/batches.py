@@ -7,7 +7,7 @@ study.pairing=none the pieces of a block go anywhere: a piece is one trial, or a
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -82,6 +82,13 @@ def cut(
         size = options.trials_per_job or 1
         batches += [tuple(map(planned, part)) for part in _parts(pieces, size)]
     return [batch for batch in batches if batch]
+
+
+def counted(jobs: Sequence[Sequence[Group]]) -> str:
+    """How many jobs these batches are, and of how many trials."""
+    sizes = [sum(map(len, job)) for job in jobs]
+    least, most = min(sizes, default=0), max(sizes, default=0)
+    return f"jobs: {len(jobs)}, trials in a job: {least if least == most else f'{least} to {most}'}"
 
 
 def save(batch: Batch, name: str) -> Path:

@@ -114,6 +114,8 @@ class _Plain:
     def __init__(self, config: DictConfig) -> None:
         self._scratch, self._settings = copy.deepcopy(config), typed(config)
         self._passed: dict[str, Any] = {}
+        self._whole_numbers: dict[str, bool] = {}
+        self._settable: dict[str, bool] = {}
         self._leaves: dict[str, bool] = {}
 
     @classmethod
@@ -124,6 +126,12 @@ class _Plain:
 
     def can_set(self, override: Override) -> bool:
         """Whether this is one plain value in place of another; whatever is more is for `Composer.compose`."""
+        line = str(override.input_line)
+        if line not in self._settable:
+            self._settable[line] = self._is_plain(override)
+        return self._settable[line]
+
+    def _is_plain(self, override: Override) -> bool:
         value = override.value()
         simple = value is None or isinstance(value, bool | int | float | str | QuotedString)
         if not simple or "${" in str(value) or override.is_add() or override.is_force_add() or override.is_delete():
@@ -146,11 +154,17 @@ class _Plain:
         return settings
 
     def _value(self, override: Override) -> Any:
-        """The value as the schema converts it. Raises whatever the schema raises."""
-        line = str(override.input_line)
+        """The value as the schema converts it. Raises whatever the schema raises.
+
+        A setting that kept one whole number as it is keeps any: the schema knows types, and no ranges.
+        """
+        line, key, value = str(override.input_line), override.key_or_group, override.value()
+        if type(value) is int and self._whole_numbers.get(key):
+            return value
         if line not in self._passed:
             ConfigLoaderImpl._apply_overrides_to_config([override], self._scratch)
-            self._passed[line] = OmegaConf.select(self._scratch, override.key_or_group)
+            passed = self._passed[line] = OmegaConf.select(self._scratch, key)
+            self._whole_numbers[key] = type(value) is int and type(passed) is int
         return self._passed[line]
 
 

@@ -58,7 +58,7 @@ class Design:
             "protocol": self.conditions[0].protocol.name,
             "command": self.command,
             "conditions": listed,
-            "order": [[spec.trial_id for group in self.block(block) for spec in group] for block in blocks],
+            "order": [self.ids(block) for block in blocks],
         }
 
     def telling(self) -> list[str]:
@@ -85,13 +85,20 @@ class Design:
 
         A compiler gives the same plan every time, so compiled conditions are in the first block only.
         """
+        order = itertools.count()
+        return [[trial(one, block, next(order), self.seed) for one in group] for group in self._shuffled(block)]
+
+    def ids(self, block: int) -> list[str]:
+        """The trial ids of one block, in their shuffled order."""
+        return [trial_id(one, block, self.seed) for group in self._shuffled(block) for one in group]
+
+    def _shuffled(self, block: int) -> list[list[Condition]]:
         groups = self.groups() if block == 0 else self._repeated()
         chance = random.Random(f"{self.seed}:{block}")
         chance.shuffle(groups)
         for group in groups:
             chance.shuffle(group)
-        order = itertools.count()
-        return [[trial(one, block, next(order), self.seed) for one in group] for group in groups]
+        return groups
 
     def trial_count(self, blocks: int) -> int:
         """How many trials so many blocks launch."""
@@ -138,19 +145,25 @@ def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | No
     )
 
 
+def trial_id(condition: Condition, block: int, seed: int) -> str:
+    """16 hexadecimal digits over the whole condition, the block and the seed."""
+    identity: dict[str, Any] = {"condition": condition.condition_id, "block": block, "seed": seed}
+    found = evidence(condition)
+    if found is Evidence.COMPILED:
+        # where the chip is present another time, its measurement is another trial
+        identity["evidence"] = found.value
+    return digest(identity)
+
+
 def trial(condition: Condition, block: int, order: int, seed: int, with_entry: bool = True) -> TrialSpec:
-    """One trial of a condition. Its id hashes the whole condition, the block and the seed.
+    """One trial of a condition, with the id of `trial_id`.
 
     Inputs and weights depend on the study's seed and the block only, so that the trials of a block get the same bytes.
     """
     found = evidence(condition)
-    identity: dict[str, Any] = {"condition": condition.condition_id, "block": block, "seed": seed}
-    if found is Evidence.COMPILED:
-        # where the chip is present another time, its measurement is another trial
-        identity["evidence"] = found.value
     bare = AllocationSpec(condition.allocation.name, condition.allocation.fraction, condition.allocation.limit_bytes)
     return TrialSpec(
-        trial_id=digest(identity),
+        trial_id=trial_id(condition, block, seed),
         condition_id=condition.condition_id,
         block=block,
         order=order,

@@ -16,8 +16,11 @@ from study.progress import label
 START_SECONDS = {("jax", "spawn"): 3.0, ("tf", "spawn"): 9.0, ("jax", "zygote"): 1.5, ("tf", "zygote"): 2.5}
 
 
-def show(design: Design, console: Console, theme: str | None = None) -> None:
-    """Print the conditions, their blocks and the estimated time; `theme` heads one study of several."""
+def show(design: Design, console: Console, theme: str | None = None, jobs: str = "") -> None:
+    """Print the conditions, their blocks and the estimated time; `theme` heads one study of several.
+
+    `jobs` says what would go out to other machines.
+    """
     counted = f"{len(design.conditions)} conditions, {design.blocks} blocks, seed {design.seed}"
     table = Table(title=f"{theme}: {counted}" if theme else counted, title_justify="left")
     for heading in ("condition", "runs", "what is set, or why not"):
@@ -33,6 +36,8 @@ def show(design: Design, console: Console, theme: str | None = None) -> None:
         said = text
     console.print(table)
     console.print(f"pairs differ in: {design.primary}; estimated time: about {_duration(seconds(design))}")
+    if jobs:
+        console.print(jobs, markup=False, highlight=False, soft_wrap=True)
 
 
 def seconds(design: Design) -> float:

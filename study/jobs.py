@@ -5,7 +5,6 @@ It is a module of its own so that a launcher can send it by name: the program's 
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -18,11 +17,14 @@ from study.request import REQUEST
 
 
 def job(config: DictConfig) -> int | str:
-    """Run the batch that the sweeper has put into a file. A worker's answer is "" or a sentence on what went wrong."""
+    """Run one of the request's studies here, by its number, or a batch that the sweeper has put into a file.
+
+    A worker's answer is "" or a sentence on what went wrong; a study's is its exit status.
+    """
     path = Path(config.study.batch)
     if path.parent.name == JOBS:
         return _work(path)
-    design, options = pickle.loads(path.read_bytes())
+    design, options = REQUEST.studies[int(config.study.batch)]
     try:
         return session.run(design, options, Console())
     except (RequestError, StorageError) as error:

@@ -14,8 +14,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from study.config import Condition
 from study.errors import RequestError
+from study.needs import Needs
 
 #: Launcher (or our preset over it) → the plug-in's package and the line that brings it.
 PLUGINS = {
@@ -28,6 +28,14 @@ PLUGINS = {
 }
 #: The class of Hydra that runs its jobs in this process.
 IN_PROCESS = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
+
+#: How the plug-in for Slurm can be asked for memory.
+MEMORY = ("mem_gb", "mem_per_cpu", "mem_per_gpu")
+#: What a job asks of Slurm.
+REQUESTS = (
+    "partition", "account", "qos", "constraint", "exclude", "nodes", "gpus_per_node", "gpus_per_task", "gres",
+    "cpus_per_task", "cpus_per_gpu", *MEMORY, "timeout_min", "additional_parameters",
+)  # fmt: skip
 
 #: Values that the submitit plug-in has where nobody chose one.
 UNCHOSEN = {"submitit_folder": "${hydra.sweep.dir}/.submitit/%j", "name": "${hydra.job.name}"}
@@ -47,50 +55,72 @@ def is_in_process(config: DictConfig) -> bool:
     return bool(config.hydra.launcher._target_ == IN_PROCESS)
 
 
-def prepared(config: DictConfig, conditions: Sequence[Condition], folder: Path, name: str) -> DictConfig:
+def prepared(config: DictConfig, needed: Needs, folder: Path, name: str) -> DictConfig:
     """The sweep's configuration with the launcher's gaps filled in: requests, the jobs' `name`, their logs' folder."""
     filled = copy.deepcopy(config)
     launcher = filled.hydra.launcher
-    kinds = {one.device.kind for one in conditions}
-    counts = [one.settings.get("device.cpus") for one in conditions]
-    cores = max((count for count in counts if isinstance(count, int)), default=None)
     with open_dict(filled):
         if "submitit_folder" in launcher:
-            _fill_submitit(launcher, kinds, cores, folder, name)
+            _fill_submitit(launcher, needed, folder, name)
         elif "ray" in launcher:
-            _fill_ray(launcher.ray, kinds, cores)
+            _fill_ray(launcher.ray, needed)
     return filled
 
 
-def _fill_submitit(launcher: Any, kinds: set[str], cores: int | None, folder: Path, name: str) -> None:
-    """A GPU for conditions on one; for conditions on the CPU the whole node, since all of it is the device."""
+def asked(config: DictConfig) -> str:
+    """What a job asks of Slurm or Ray in this configuration, as settings that are not null."""
+    launcher: Any = OmegaConf.to_container(config.hydra.launcher, resolve=False)
+    held = {key: launcher.get(key) for key in REQUESTS}
+    if "ray" in launcher:
+        held = {key: value for key, value in launcher["ray"]["remote"].items() if not key.startswith("max_")}
+    said = [f"{key}={value}" for key, value in held.items() if value not in (None, {})]
+    return ", ".join(said) or "nothing"
+
+
+def _fill_submitit(launcher: Any, needed: Needs, folder: Path, name: str) -> None:
+    """A GPU for conditions on one; for conditions on the CPU the whole node, since all of it is the device.
+
+    Its memory too: Slurm would hold an exclusive job to the cluster's default, and takes 0 as all there is (sbatch(1),
+    --mem). Less cannot be said: a limit below what a trial turns out to need would kill it. On an accelerator nothing
+    is asked for, since how much the host needs beside it is not known before.
+    """
     asked: dict[str, Any] = OmegaConf.to_container(launcher, resolve=False)  # type: ignore[assignment]
     found = {"submitit_folder": str(folder.resolve() / ".submitit" / "%j"), "name": name}
     for key, value in found.items():
         if asked[key] == UNCHOSEN[key]:
             launcher[key] = value
     if asked["cpus_per_task"] is None:
-        launcher.cpus_per_task = cores
-    if asked["gpus_per_node"] is None and "gpu" in kinds and not (asked.get("gpus_per_task") or asked.get("gres")):
+        launcher.cpus_per_task = needed.cores
+    otherwise = asked.get("gpus_per_task") or asked.get("gres")
+    if asked["gpus_per_node"] is None and "gpu" in needed.kinds and not otherwise:
         launcher.gpus_per_node = 1
-    if "cpu" in kinds and "additional_parameters" in asked:
+    if "cpu" in needed.kinds and "additional_parameters" in asked:
         further = asked["additional_parameters"]
         if not {"exclusive", "oversubscribe"} & set(further):
             launcher.additional_parameters = {**further, "exclusive": True}
+        said = {key for key in MEMORY if asked.get(key) is not None} | {key for key in further if key.startswith("mem")}
+        if not said and "oversubscribe" not in further:
+            launcher.mem_gb = 0
 
 
-def _fill_ray(ray: Any, kinds: set[str], cores: int | None) -> None:
-    """As Ray counts: GPUs, TPU chips, and every core of a node for the CPU. A task has its own process."""
-    remote = ray.remote
+def _fill_ray(ray: Any, needed: Needs) -> None:
+    """As Ray counts: GPUs, TPU chips, and every core of a node for the CPU. A task has its own process.
+
+    Ray holds a task to no amount of memory, it only looks for a node that has so much left (docs.ray.io, "Resources"):
+    there the least that a trial needs is the right request.
+    """
+    kinds, remote = needed.kinds, ray.remote
     wanted: dict[str, Any] = {"max_calls": 1, "max_retries": 0}
+    if needed.memory_bytes is not None:
+        wanted["memory"] = needed.memory_bytes
     if "gpu" in kinds:
         wanted["num_gpus"] = 1
     if "tpu" in kinds:
         wanted["resources"] = {"TPU": 1}
     if "cpu" in kinds:
         wanted["num_cpus"] = ray.init.get("num_cpus") or os.cpu_count()
-    elif cores is not None:
-        wanted["num_cpus"] = cores
+    elif needed.cores is not None:
+        wanted["num_cpus"] = needed.cores
     for key, value in wanted.items():
         if key not in remote:
             remote[key] = value

@@ -53,8 +53,22 @@ def provenance() -> dict[str, Any]:
 
 
 def provenance_hash(facts: dict[str, Any]) -> str:
-    """16 hexadecimal digits; equal where two sessions may be pooled."""
-    return digest(facts)
+    """16 hexadecimal digits; equal where two sessions may be pooled.
+
+    What a kernel counts as memory differs by some KiB between nodes alike: memory enters as what is built in.
+    """
+    machine = facts["machine"]
+    rounded = {key: _built_in_bytes(machine[key]) for key in ("memory_bytes", "swap_bytes")}
+    return digest({**facts, "machine": {**machine, **rounded}})
+
+
+def _built_in_bytes(total: int) -> int:
+    """A kernel's total rounded up to the next eighth of a power of two: 31.2 GiB is 32, 376 GiB is 384.
+
+    Firmware and kernel keep some hundredths for themselves, so that the total of alike nodes lies well inside a step.
+    """
+    step = max(1, 2 ** (total.bit_length() - 4))
+    return -(-total // step) * step
 
 
 def scrub(text: str) -> str:
@@ -87,6 +101,8 @@ def scrubbed(record: TrialRecord) -> TrialRecord:
 
 def each_text(value: Any, change: Callable[[str], str]) -> Any:
     """A copy of a value (dataclasses, dicts, lists, tuples) with every string in it changed; keys stay."""
+    if type(value) in _WITHOUT_TEXT:
+        return value
     if isinstance(value, str) and not isinstance(value, Enum):
         return change(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -95,6 +111,9 @@ def each_text(value: Any, change: Callable[[str], str]) -> Any:
         return {key: each_text(item, change) for key, item in value.items()}
     return type(value)(each_text(item, change) for item in value) if isinstance(value, list | tuple) else value
 
+
+#: Most values of a long design, settled first.
+_WITHOUT_TEXT = frozenset({int, float, bool, type(None)})
 
 #: A shared library with its folder, as LD_PRELOAD names it.
 _LIBRARY = re.compile(r"(?:/[\w.+-]+)*/([\w.+-]+\.so(?:\.\d+)*)(?![\w.])")

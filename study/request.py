@@ -24,6 +24,8 @@ class Request:
     command: str = ""
     multirun: bool = False
     studies: list[tuple[Design, StudyOptions]] = field(default_factory=list)
+    #: Of a dry run on other machines: a sentence for each study.
+    jobs: list[str] = field(default_factory=list)
     exit_status: int = EXIT_OK
     error: RequestError | StorageError | None = None
 

@@ -331,5 +331,5 @@ def _analyse(session: Session, quiet: bool) -> bool:
 
 def _own_trials(design: Design) -> list[str]:
     """The ids of every trial that this design may have run."""
-    launched = [spec for block in range(design.most_blocks) for group in design.block(block) for spec in group]
-    return [spec.trial_id for spec in launched] + [spec.trial_id for spec, _ in design.unlaunched_trials()]
+    launched = [one for block in range(design.most_blocks) for one in design.ids(block)]
+    return launched + [spec.trial_id for spec, _ in design.unlaunched_trials()]

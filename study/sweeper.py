@@ -1,20 +1,20 @@
 """The Hydra sweeper of a study: expands the sweep, composes and checks every condition once, then runs the design.
 
-It works over any Hydra launcher: the launcher gets one job, which names a file that holds the checked design. So Hydra
-composes once per condition, never once per replicate.
+It works over any Hydra launcher. One in this process gets one job, which names the study by its number; any other gets
+a job for each batch, which names the batch's file. So Hydra composes once per condition, never once per replicate.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import itertools
 import math
-import pickle
 import sys
-import tempfile
 import time
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,17 @@ Plugins.instance()
 
 from hydra.plugins.sweeper import Sweeper  # noqa: E402
 
-from study import colocation, compose, devices, dispatch, launchers, search, themes  # noqa: E402
+from study import (  # noqa: E402
+    batches,
+    colocation,
+    compose,
+    devices,
+    dispatch,
+    launchers,
+    needs,
+    search,
+    themes,
+)
 from study.config import Condition, StudyOptions, condition_from, options_from  # noqa: E402
 from study.design import Design, plan  # noqa: E402
 from study.errors import RequestError  # noqa: E402
@@ -69,13 +79,16 @@ class StudySweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Run the study that these overrides describe. Every fault of the request ends up in `REQUEST.error`."""
         with REQUEST.guarded():
-            composer = compose.Composer(self.context.config_loader, self.config)
-            if self.themes:
-                REQUEST.accept(self._themes(arguments, composer))
-            else:
-                REQUEST.accept([self._study(arguments, self.params, composer)])
+            with _collector_at_rest():
+                composer = compose.Composer(self.context.config_loader, self.config)
+                if self.themes:
+                    REQUEST.accept(self._themes(arguments, composer))
+                else:
+                    REQUEST.accept([self._study(arguments, self.params, composer)])
             if not REQUEST.studies[0][1].dry_run:
                 REQUEST.exit_status = self._run_all()
+            elif devices.PLACE.elsewhere:
+                REQUEST.jobs = [self._jobs(design, options) for design, options in REQUEST.studies]
 
     def _study(self, arguments: Sequence[str], params: dict[str, Any], composer: compose.Composer) -> Study:
         """The design that these overrides and a preset's `params` ask for, and its options, checked."""
@@ -104,11 +117,17 @@ class StudySweeper(Sweeper):
             studies.append((replace(design, command=command), replace(options, name=name).in_theme(theme, began)))
         return studies
 
+    def _jobs(self, design: Design, options: StudyOptions) -> str:
+        """The jobs that would go out for a study, and what each asks for, in a sentence."""
+        config = launchers.prepared(self.config, needs.of(design), Path("outputs"), "study")
+        cut = batches.cut(design, options, range(design.blocks), lambda _: False)
+        return f"{batches.counted(cut)}; a job asks for: {launchers.asked(config)}"
+
     def _run_all(self) -> int:
         """Run every study that was asked for, and what belongs to all of them. The worst exit status."""
         if self.themes:
             themes.begin(REQUEST.studies[0][1], self.themes)
-        statuses = [self._run(design, options) for design, options in REQUEST.studies]
+        statuses = [self._run(number) for number in range(len(REQUEST.studies))]
         if self.themes:
             statuses.append(themes.conclude(REQUEST.studies[0][1]))
         return max(statuses)
@@ -126,26 +145,38 @@ class StudySweeper(Sweeper):
         preset = [f"{key}={value}" for key, value in params.items()]
         return [one for one in parser.parse_overrides(overrides=preset) if one.key_or_group not in keys] + given
 
-    def _run(self, design: Design, options: StudyOptions) -> int:
-        """In this process, or as the head of workers; the exit status."""
-        if devices.PLACE.elsewhere:
+    def _run(self, number: int) -> int:
+        """This study of the request, in this process or as the head of workers; the exit status."""
+        if not devices.PLACE.elsewhere:
+            return max(self._launch([str(number)], self.config))
+        design, options = REQUEST.studies[number]
 
-            def launch(files: list[Path], name: str) -> list[Any]:
-                logs = files[0].parent.parent
-                return self._launch(files, launchers.prepared(self.config, design.conditions, logs, name))
+        def launch(files: list[Path], name: str) -> list[Any]:
+            config = launchers.prepared(self.config, needs.of(design), files[0].parent.parent, name)
+            return self._launch([str(one) for one in files], config)
 
-            return dispatch.run(design, options, launch, Console())
-        with tempfile.TemporaryDirectory(prefix="study-batch-") as folder:
-            batch = Path(folder) / "batch.pickle"
-            batch.write_bytes(pickle.dumps((design, options)))
-            return max(self._launch([batch], self.config))
+        return dispatch.run(design, options, launch, Console())
 
-    def _launch(self, files: list[Path], config: DictConfig) -> list[Any]:
+    def _launch(self, named: list[str], config: DictConfig) -> list[Any]:
         launcher = Plugins.instance().instantiate_launcher(
             hydra_context=self.context, task_function=self.task_function, config=config
         )
-        returned = launcher.launch([[f"study.batch={compose.quoted(str(one))}"] for one in files], initial_job_idx=0)
+        returned = launcher.launch([[f"study.batch={compose.quoted(one)}"] for one in named], initial_job_idx=0)
         return [job.return_value for job in returned]
+
+
+@contextlib.contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Conditions are kept to the end: looking through them for garbage over and over would take a fifth of the time.
+
+    What is there afterwards is left out of later collections too.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def _refuse_ignored(overrides: Sequence[Override]) -> None:

@@ -63,7 +63,11 @@ class Announcer:
         self.supervisor.run(group, finished)
 
 
-def run(path: Path) -> None:
+#: What makes the supervisor of a worker's trials.
+Supervising = Callable[[Starters, Path, Progress], session.Runner]
+
+
+def run(path: Path, supervising: Supervising = TenancySupervisor) -> None:
     """Run the batch in this file.
 
     Raises:
@@ -73,22 +77,22 @@ def run(path: Path) -> None:
     with _interruptible():
         try:
             with leases.presence(path):
-                _run_batch(load(path))
+                _run_batch(load(path), supervising)
         except FileNotFoundError as error:
             if error.filename != str(path):
                 raise
             raise RequestError(f"{path.name} was withdrawn: its study was resumed otherwise, nothing was run") from None
 
 
-def _run_batch(batch: Batch) -> None:
+def _run_batch(batch: Batch, supervising: Supervising) -> None:
     os.chdir(batch.working_folder)
     folder = Path(batch.folder)
     _refuse_another_study(batch, folder)
     assigned.take_over()
-    _run_groups(batch, folder)
+    _run_groups(batch, folder, supervising)
 
 
-def _run_groups(batch: Batch, folder: Path) -> None:
+def _run_groups(batch: Batch, folder: Path, supervising: Supervising) -> None:
     """Whoever ran a trial before held its lease, or had ended before this sweep and is in the batch's own records."""
     tail = JournalTail(folder)
     tail.past.records.update(batch.records)
@@ -100,7 +104,7 @@ def _run_groups(batch: Batch, folder: Path) -> None:
         Progress(quiet, 0, []) as progress,
         Starters(folder) as starters,
     ):
-        supervisor = TenancySupervisor(starters, folder, progress)
+        supervisor = supervising(starters, folder, progress)
         announcer = Announcer(supervisor, journal, tail, folder, identity.session_id)
         for group in batch.groups:
             if batch.until is not None and time.time() > batch.until:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
-from runners.specs import DeviceSpec
 from study import batches, launchers, leases
 from study.config import StudyOptions
 from study.design import Design, plan
 from study.errors import RequestError
 from study.journal import Journal, JournalTail, read_past
+from study.needs import Needs
 from tests.study.samples import PROTOCOL, condition, record, session, spec
 
 OPTIONS = StudyOptions("one", 0, None, None, None, False, False, None)
@@ -114,11 +114,13 @@ SLURM = {
 }  # fmt: skip
 
 
-def prepared(launcher: dict[str, object], kind: str, cpus: int | None = None) -> dict[str, object]:
-    asked = condition(extra={"device.cpus": cpus}, device=DeviceSpec(kind))
+def filled(launcher: dict[str, object], kind: str, cpus: int | None = None) -> DictConfig:
     config = OmegaConf.create({"hydra": {"launcher": launcher, "sweep": {"dir": "."}, "job": {"name": "study"}}})
-    filled = launchers.prepared(config, [asked], Path("/shared/one"), "study-a")
-    return OmegaConf.to_container(filled.hydra.launcher, resolve=True)  # type: ignore[return-value]
+    return launchers.prepared(config, Needs(frozenset({kind}), cpus), Path("/shared/one"), "study-a")
+
+
+def prepared(launcher: dict[str, object], kind: str, cpus: int | None = None) -> dict[str, object]:
+    return OmegaConf.to_container(filled(launcher, kind, cpus).hydra.launcher, resolve=True)  # type: ignore[return-value]
 
 
 def test_slurm_is_asked_for_what_the_conditions_need() -> None:
@@ -127,6 +129,31 @@ def test_slurm_is_asked_for_what_the_conditions_need() -> None:
     assert (on_gpu["name"], on_gpu["submitit_folder"]) == ("study-a", "/shared/one/.submitit/%j")
     on_cpu = prepared(SLURM, "cpu")
     assert (on_cpu["gpus_per_node"], on_cpu["additional_parameters"]) == (None, {"exclusive": True})
+
+
+def test_a_whole_node_of_slurm_comes_with_its_memory_and_a_device_with_the_clusters_default() -> None:
+    assert prepared(SLURM, "cpu")["mem_gb"] == 0
+    assert prepared(SLURM, "gpu")["mem_gb"] is None
+    assert prepared({**SLURM, "mem_gb": 7}, "cpu")["mem_gb"] == 7
+    assert prepared({**SLURM, "mem_per_cpu": "2G"}, "cpu")["mem_gb"] is None
+    assert prepared({**SLURM, "additional_parameters": {"mem": "9G"}}, "cpu")["mem_gb"] is None
+    assert prepared({**SLURM, "additional_parameters": {"oversubscribe": True}}, "cpu")["mem_gb"] is None
+
+
+def test_what_a_job_asks_for_is_said_without_what_is_left_to_the_cluster() -> None:
+    assert launchers.asked(filled(SLURM, "gpu", cpus=4)) == "gpus_per_node=1, cpus_per_task=4"
+    assert launchers.asked(filled(SLURM, "cpu")) == "mem_gb=0, additional_parameters={'exclusive': True}"
+    ray = {"_target_": "x", "ray": {"init": {}, "remote": {}}}
+    assert launchers.asked(filled(ray, "tpu")) == "resources={'TPU': 1}"
+    assert launchers.asked(filled({"_target_": "x"}, "cpu")) == "nothing"
+
+
+def test_jobs_are_counted_with_their_trials() -> None:
+    made = design()
+    assert batches.counted(batches.cut(made, OPTIONS, range(2), lambda _: False)) == "jobs: 2, trials in a job: 6"
+    packed = replace(OPTIONS, pairing="none", trials_per_job=4)
+    assert batches.counted(batches.cut(made, packed, [0], lambda _: False)) == "jobs: 2, trials in a job: 2 to 4"
+    assert batches.counted([]) == "jobs: 0, trials in a job: 0"
 
 
 def test_what_the_user_asked_of_slurm_stays() -> None:
@@ -143,5 +170,5 @@ def test_ray_is_asked_for_devices_as_it_counts_them() -> None:
     assert prepared(ray, "gpu", cpus=4)["ray"]["remote"] == {**common, "num_gpus": 1, "num_cpus": 4}  # type: ignore[index]
     assert prepared(ray, "tpu")["ray"]["remote"] == {**common, "resources": {"TPU": 1}}  # type: ignore[index]
     assert prepared(ray, "cpu")["ray"]["remote"] == {**common, "num_cpus": 6}  # type: ignore[index]
-    own = {"_target_": "x", "ray": {"init": {}, "remote": {"num_cpus": 2, "max_retries": 3}}}
+    own: dict[str, object] = {"_target_": "x", "ray": {"init": {}, "remote": {"num_cpus": 2, "max_retries": 3}}}
     assert prepared(own, "cpu")["ray"]["remote"] == {"num_cpus": 2, "max_retries": 3, "max_calls": 1}  # type: ignore[index]

@@ -33,6 +33,12 @@ def composer() -> Iterator[compose.Composer]:
         yield compose.Composer(hydra.config_loader(), master)
 
 
+def test_a_second_whole_number_is_what_hydra_makes_of_it(composer: compose.Composer) -> None:
+    for key in ("workload.batch_size", "workload.donate", "protocol.window_seconds", "study.name"):
+        first, second = (composer.settings([f"{key}={value}"]) for value in (1, 0))
+        assert (first, second) == tuple(compose.typed(composer.compose([f"{key}={value}"])) for value in (1, 0))
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from runners.lines import encode_line
 from runners.records import Quantity
 from runners.specs import AllocationSpec, FrameworkSpec
 from study import provenance
-from study.provenance import each_text, scrub, scrub_folders, scrubbed
+from study.provenance import each_text, provenance_hash, scrub, scrub_folders, scrubbed
 from tests.study import samples
 
 
@@ -75,3 +76,16 @@ def test_a_whole_record_holds_nothing_of_the_place() -> None:
 def test_kinds_of_values_stay() -> None:
     value = {"a": ("x", 1, None, True), "b": ["y", 2.5]}
     assert each_text(value, str.upper) == {"a": ("X", 1, None, True), "b": ["Y", 2.5]}
+
+
+def test_nodes_alike_are_one_kind_of_machine_though_their_kernels_count_some_kib_apart() -> None:
+    facts = provenance.provenance()
+
+    def hashed(memory_bytes: int, swap_bytes: int = 0) -> str:
+        machine = {**facts["machine"], "memory_bytes": memory_bytes, "swap_bytes": swap_bytes}
+        return provenance_hash({**facts, "machine": machine})
+
+    node = 32_695_152 * 1024  # MemTotal of a node of 32 GiB
+    assert hashed(node) == hashed(node + 3_072 * 1024) == hashed(32 * 2**30)
+    assert len({hashed(node), hashed(node // 2), hashed(node, 2**33), hashed(2 * node)}) == 4
+    assert facts["machine"]["memory_bytes"] == psutil.virtual_memory().total

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -82,6 +85,29 @@ def test_workers_run_the_trials_of_a_local_sweep_each_block_into_one_journal(tmp
     assert of_block[0] != of_block[1]
     assert set(away.begun) == away.ended
     assert list((tmp_path / "outputs" / "away" / "jobs").iterdir()) == []
+
+
+def test_a_dry_run_is_that_of_a_local_sweep_and_says_what_would_go_out(tmp_path: Path) -> None:
+    here, away = (study(tmp_path, "study.dry_run=true", *more) for more in ([], [LAUNCHER]))
+    assert here[0] == away[0] == 0
+    assert away[1] == f"{here[1]}jobs: 2, trials in a job: 2; a job asks for: nothing\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_terminal_the_head_counts_what_its_workers_have_done(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "study", *FAKE, "study.name=one", LAUNCHER, *SLOW]
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how Linux says that nobody writes to the terminal any more
+            while piece := os.read(ours, 1 << 16):
+                shown += piece
+    os.close(ours)
+    assert process.returncode == 0, shown
+    counted = [int(one) for one in re.findall(rb"(\d)/4 \S+ ", shown)]
+    assert counted == sorted(counted)
+    assert {0, 2} <= set(counted), shown
 
 
 def test_without_pairing_by_node_trials_that_do_not_take_turns_go_out_one_by_one(tmp_path: Path) -> None:
