@@ -25,6 +25,9 @@ COMPILED = {
 FLOPS_TEST, LOSS_TEST = "matrix_flops_within", "losses_within"
 TESTS = (*COUNTS, FLOPS_TEST, "input_hash_equal", LOSS_TEST, "argument_bytes_equal", "output_bytes_equal")
 
+#: What to look for where a test of equality fails.
+HINTS = {"input_hash": "; inputs(workload, seed) must draw all that it draws from its seed"}
+
 Facts = dict[str, Any]
 
 
@@ -74,19 +77,30 @@ def compare_values(a: Facts, b: Facts, tests: dict[str, str], work: Work, line: 
     line.comparisons += 1
     for test, name in tests.items():
         said = name.replace("_", " ").removeprefix("planned ").replace("own flops", "own FLOPs")
-        if a[name] is None or b[name] is None:
+        if a[name] is None and b[name] is None and name in COUNTS.values():
+            line.note(test, None, f"the workload counts no {said}; counts(workload) on its page would")
+        elif a[name] is None or b[name] is None:
             line.note(test, None, f"no {said} of {work.framework_a if a[name] is None else work.framework_b}")
         else:
             values = f"{work.framework_a} {_shown(a[name])}, {work.framework_b} {_shown(b[name])}"
-            line.note(test, a[name] == b[name], f"{said} not equal: {values}")
+            line.note(test, a[name] == b[name], f"{said} not equal: {values}{HINTS.get(name, '')}")
 
 
 def compare_flops(sides: list[Facts], counted: str, work: Work, line: Line) -> None:
-    """Products and convolutions that a framework holds against the workload's own count, each side for itself.
+    """Products and convolutions that a framework holds against the workload's own count, each side for itself; where
+    the workload counts none, against the other's.
 
-    Exempt are workloads without a count or without products, and measured trials whose trace was not counted.
+    Exempt are workloads without products, and measured trials whose trace was not counted.
     """
-    for fact, name in zip(sides, (work.framework_a, work.framework_b), strict=True):
+    names = work.framework_a, work.framework_b
+    if all(fact["own_matrix_flops"] is None for fact in sides):
+        found = sides[0][counted], sides[1][counted]
+        if None not in found:
+            failed = products.mutual_failure(*found, names)
+            line.largest_flops = np.fmax(line.largest_flops, products.between(*found))
+            line.note(FLOPS_TEST, not failed, failed)
+        return
+    for fact, name in zip(sides, names, strict=True):
         own, found = fact["own_matrix_flops"], fact[counted]
         if not own or (found is None and counted == "traced_matrix_flops"):
             continue
@@ -118,6 +132,8 @@ def compare_losses(first: int, second: int, evidence: Evidence, work: Work, line
         line.losses += len(apart)
         line.largest_loss = np.fmax(line.largest_loss, largest)
         text = f"losses differ by {largest:.2g} in relative terms, more than {line.tolerance:g}: {said}"
+        if math.isinf(largest):
+            text = f"loss {int(np.isinf(apart).argmax()) + 1} is not finite: {said}"
         line.note(LOSS_TEST, largest <= line.tolerance, text)
 
 

@@ -27,6 +27,9 @@ RELATIVE_TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 5e-3}
 #: accelerators do this: on a CPU float32 is float32.
 PRECISION_TOLERANCE = {"float32": 1e-4, "tf32": 5e-3, "bfloat16": 2e-2}
 
+#: What to look for where something is not the same on both sides.
+HINTS = {"input hash": "; inputs(workload, seed) must draw all that it draws from its seed"}
+
 COLUMNS = (
     "match",
     "match_reason",
@@ -99,14 +102,15 @@ def _compare(
         "parameter count": (facts[first]["parameters"], facts[second]["parameters"]),
         "own FLOPs": (facts[first]["own_flops"], facts[second]["own_flops"]),
     }.items():
-        if a is None or b is None:
+        if a is None and b is None and what != "input hash":
+            found.missing = found.missing or f"the workload has no {what}; counts(workload) on its page would give it"
+        elif a is None or b is None:
             found.missing = found.missing or f"no {what} of {names[0] if a is None else names[1]}"
         elif a != b:
-            found.failure = f"{what} differs in block {block}: {names[0]} {a}, {names[1]} {b}"
+            found.failure = f"{what} differs in block {block}: {names[0]} {a}, {names[1]} {b}{HINTS.get(what, '')}"
             return
     found.failure = (
-        _products_failure(facts[first], names[0])
-        or _products_failure(facts[second], names[1])
+        _products_failure(facts[first], facts[second], names)
         or _loss_failure(evidence.losses, first, evidence.losses, second, names, found)
         or _loss_failure(evidence.losses, first, evidence.reference_losses, first, (names[0], "reference"), found)
         or _loss_failure(evidence.losses, second, evidence.reference_losses, second, (names[1], "reference"), found)
@@ -114,8 +118,15 @@ def _compare(
     found.failure += f" (block {block})" if found.failure else ""
 
 
-def _products_failure(fact: dict[str, Any], name: str) -> str:
-    return products.failure(fact["own_matrix_flops"], fact["traced_matrix_flops"], f"{name}'s trace")
+def _products_failure(a: dict[str, Any], b: dict[str, Any], names: tuple[str, str]) -> str:
+    """Each side's trace against the workload's own count; where it has none, against the other's."""
+    if a["own_matrix_flops"] is None and b["own_matrix_flops"] is None:
+        return products.mutual_failure(a["traced_matrix_flops"], b["traced_matrix_flops"], names)
+    failures = (
+        products.failure(fact["own_matrix_flops"], fact["traced_matrix_flops"], f"{name}'s trace")
+        for fact, name in zip((a, b), names, strict=True)
+    )
+    return next(filter(None, failures), "")
 
 
 def _loss_failure(

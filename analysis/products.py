@@ -1,4 +1,7 @@
-"""One rule for the FLOPs of matrix products and convolutions: a framework's count against the workload's own."""
+"""One rule for the FLOPs of matrix products and convolutions: a framework's count against the workload's own.
+
+Where the workload counts nothing, as a user's own file may, the two frameworks' counts are held against each other.
+"""
 
 from __future__ import annotations
 
@@ -22,3 +25,15 @@ def failure(own: int | None, found: int | None, holder: str) -> str:
     if not apart(own, found) > SHARE:
         return ""
     return f"FLOPs of products differ from the workload's {own:,} by more than 1 %: {holder} {found:,}"
+
+
+def between(a: int | None, b: int | None) -> float:
+    """The relative difference of two frameworks' counts, from the larger; NaN where one is not known."""
+    return abs(a - b) / max(a, b, 1) if a is not None and b is not None else math.nan
+
+
+def mutual_failure(a: int | None, b: int | None, names: tuple[str, str]) -> str:
+    """The failed test of two frameworks' counts in words, or '' where it held or there was nothing to judge."""
+    if not between(a, b) > SHARE:
+        return ""
+    return f"FLOPs of products differ by more than 1 %: {names[0]} {a:,}, {names[1]} {b:,}"

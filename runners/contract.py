@@ -6,10 +6,9 @@ traceback. What a page must offer is written down in runners/workloads/page.py.
 
 from __future__ import annotations
 
-import importlib.util
+import functools
 import inspect
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,39 +20,6 @@ from runners.specs import WorkloadSpec
 from runners.workloads.page import Drawn, Problem, WorkCounts
 
 Step = Callable[[dict[str, Any], dict[str, Any]], tuple[dict[str, Any], Any]]
-
-#: The name under which a user's file is imported.
-OWN_MODULE = "own_workload"
-
-
-def load_file(path: str | None) -> ModuleType:
-    """Import a user's page. It runs with the user's rights, as any program they start.
-
-    Raises:
-        TrialFault: `config` where there is no such file, it cannot be imported, or it is no page.
-    """
-    if path is None or not Path(path).is_file():
-        raise _mistake("no workload file", f"workload.path={path} is no file; give the path of a Python file")
-    spec = importlib.util.spec_from_file_location(OWN_MODULE, path)
-    if spec is None or spec.loader is None:
-        raise _mistake("no workload file", f"workload.path={path} is no Python file; its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    # last on the import path: the file may import its neighbours, and hides no installed module
-    sys.path.append(str(Path(path).resolve().parent))
-    sys.modules[OWN_MODULE] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise _mistake("workload file fails", f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    _require_page(module, path)
-    return module
-
-
-def _require_page(module: ModuleType, path: str) -> None:
-    if not callable(getattr(module, "inputs", None)):
-        raise _mistake("no inputs", f"{path} has no function inputs(workload, seed) that returns a Problem")
-    if not any(name.endswith("_step") for name in vars(module)):
-        raise _mistake("no step", f"{path} has neither jax_step(workload) nor tf_step(workload); it needs one of them")
 
 
 def builder(page: ModuleType, name: str) -> Callable[[WorkloadSpec], Any] | None:
@@ -79,6 +45,9 @@ def problem_of(page: ModuleType, workload: WorkloadSpec, seed: int) -> Problem:
             "no state", f"{where}: the state is empty; a step takes what the last one gave, or nothing chains"
         )
     for side, arrays in (("state", found.state), *(("batch", batch) for batch in found.batches)):
+        if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
+            text = f"{where}: the {side} is {_kind(arrays)}; it must be a dict of arrays, their names strings"
+            raise _mistake("wrong array", text)
         for name, array in arrays.items():
             problem = _array_problem(array)
             if problem:
@@ -89,10 +58,23 @@ def problem_of(page: ModuleType, workload: WorkloadSpec, seed: int) -> Problem:
 def _array_problem(array: Any) -> str:
     if not isinstance(array, np.ndarray | Drawn):
         return f"{_kind(array)}; it must be a NumPy array"
+    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        return f"of dtype {array.dtype.name}; it must hold numbers, such as float32 or int32"
     if array.dtype.itemsize > 4:
         narrow = array.dtype.name.replace("64", "32")
         return f"{array.dtype.name}, which JAX would narrow and TensorFlow would not; use .astype({narrow!r})"
+    if 0 in array.shape:
+        return f"empty, of shape {tuple(array.shape)}; a step must have something to work on"
     return ""
+
+
+def counts_of(page: ModuleType, workload: WorkloadSpec) -> WorkCounts:
+    """The page's own counts. Raises `TrialFault` (config) for anything but a `WorkCounts`."""
+    found = page.counts(workload)
+    if not isinstance(found, WorkCounts):
+        text = f"{_where(page, 'counts')}(workload) returned {_kind(found)}; it must return a WorkCounts"
+        raise _mistake("no counts", text)
+    return found
 
 
 def complete(page: ModuleType) -> None:
@@ -121,16 +103,28 @@ def checked(step: Any, name: str, page: ModuleType) -> Step:
     where = _where(page, name)
     if not callable(step):
         raise _mistake("no step", f"{where}(workload) returned {_kind(step)}; it must return the step, a function")
+    _require_signature(step, where)
 
     def checking(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         given = {key: _signature(leaf) for key, leaf in state.items()}
-        result = step(state, batch)
+        # dicts of its own: a step may put new arrays into them, which tf.function would refuse and jax.jit would not
+        result = step(dict(state), dict(batch))
         problem = _problem(given, result)
         if problem:
             raise _mistake("step returns something else", f"{where}: {problem}")
         return result
 
-    return checking
+    # so that JAX's messages name the page's own step
+    return functools.update_wrapper(checking, step, assigned=(), updated=())
+
+
+def _require_signature(step: Any, where: str) -> None:
+    try:
+        inspect.signature(step).bind({}, {})
+    except TypeError as error:
+        raise _mistake("wrong signature", f"{where}: the step must take (state, batch) ({error})") from error
+    except ValueError:  # a callable that does not tell
+        return
 
 
 def _problem(given: dict[str, str], result: Any) -> str:

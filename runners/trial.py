@@ -130,7 +130,7 @@ class Trial:
         """The inputs, and all that is said of them: the work of a step, and the reference losses if cheap."""
         workload, counts = self.spec.workload, self.report.counts
         require_dtype(workload.dtype, workload.name, self.page.SUPPORTED_DTYPES)
-        work = self._work = self.page.counts(workload)
+        work = self._work = contract.counts_of(self.page, workload)
         counts.parameters, counts.own_flops, counts.own_bytes = work.parameters, work.flops, work.bytes
         counts.examples_per_step, counts.own_matrix_flops = work.examples, work.matrix_flops
         problem = contract.problem_of(self.page, workload, self.spec.seed)
@@ -190,6 +190,10 @@ class Trial:
         self._begin(Phase.FIRST_STEP)
         match_steps = self.spec.protocol.match_steps
         protocol.first_steps(self._stepper, match_steps, self.report, self._compile_phase_seconds)
+        losses = self.report.match.losses
+        if self.page.COMPILED and len(losses) > 1 and len(set(losses)) == 1:
+            text = f"the first {len(losses)} losses are all {losses[0]:g}, which proves no match: "
+            self.report.warnings.append(text + "does the loss depend on a state that the step returns changed?")
         if self._stepper.program.cycle > 1:
             self.report.memory["retrace_caches"] = self._growth_since_compiling()
 

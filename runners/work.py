@@ -22,18 +22,21 @@ COUNT_SHARE = 0.01
 class TracedWork:
     """FLOPs of matrix products and convolutions: `written` in the trace, and `needed` of these.
 
-    `constant` names the outputs that depend on no input. None in `needed`: a loop whose length the trace does not tell.
+    `constant` names the outputs that depend on no input, `ignored` the arrays of the batch that no output depends on.
+    None in `needed`: a loop whose length the trace does not tell.
     """
 
     written: int
     needed: int | None
     constant: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def require_real_work(traced: TracedWork, own: WorkCounts, where: str) -> list[str]:
     """Raise `TrialFault` (invalid) where the step's result, or its work, is not what the page says it is.
 
-    Returns a warning where a page that counts nothing has products that matter to no output.
+    Returns warnings: of arrays of the batch that are not used and, where a page counts nothing, of products that matter
+    to no output.
     """
     if traced.constant:
         raise TrialFault(
@@ -42,8 +45,12 @@ def require_real_work(traced: TracedWork, own: WorkCounts, where: str) -> list[s
             f"{where}: {', '.join(traced.constant)} depends on no input, so it can be computed once for all steps. "
             "Take what the step computes with from state and batch, not from arrays made outside or inside the step.",
         )
+    warnings = []
+    if traced.ignored:
+        names = ", ".join(traced.ignored)
+        warnings.append(f"{where}: no result of the step depends on {names}; examples a second count what it skips")
     if traced.needed is None:
-        return []
+        return warnings
     lost = f"the trace holds {traced.written:,} FLOPs of products and convolutions, of which {traced.needed:,} "
     lost += "depend on an input and reach an output"
     if traced.written and not traced.needed:
@@ -59,8 +66,8 @@ def require_real_work(traced: TracedWork, own: WorkCounts, where: str) -> list[s
             "work that no output needs (dead code), that depends on no input (a constant), or a wrong count.",
         )
     if counted is None and traced.needed < (1 - COUNT_SHARE) * traced.written:
-        return [f"{lost}; the rest is dropped, which is right for gradients that nobody asked for"]
-    return []
+        warnings.append(f"{lost}; the rest is dropped, which is right for gradients that nobody asked for")
+    return warnings
 
 
 def product_flops(output: Sequence[int], contracted: Sequence[int]) -> int:

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from runners.records import Evidence
 from study.applicability import evidence
+from study.caution import caution
 from study.config import Condition
 from study.design import Design
 from study.matrix import what_is_set
@@ -38,6 +39,7 @@ def show(design: Design, console: Console, theme: str | None = None, jobs: str =
     console.print(f"pairs differ in: {design.primary}; estimated time: about {_duration(seconds(design))}")
     if jobs:
         console.print(jobs, markup=False, highlight=False, soft_wrap=True)
+    caution(design, console)
 
 
 def seconds(design: Design) -> float:

@@ -12,6 +12,9 @@ from rich.text import Text
 from runners.records import Outcome, OutcomeKind, Phase, TrialRecord
 from runners.specs import TrialSpec
 
+#: What a trial says of its own request, so that a person can mend it.
+ADVISED = (OutcomeKind.CONFIG, OutcomeKind.INVALID, OutcomeKind.NOT_APPLICABLE)
+
 
 class Progress:
     """Told by the supervisor; draws at most once a second and never during a measured window.
@@ -78,8 +81,10 @@ class Progress:
             self._console.print(Text(text))
 
     def _advise(self, outcome: Outcome) -> None:
-        """Once in a study, what would make something available that is not."""
-        if outcome.kind is OutcomeKind.UNAVAILABLE and outcome.text not in self._advice:
+        """Once in a study, what is to be done: of what no trial was needed for, only where something is missing."""
+        launched = outcome.phase is not Phase.PREFLIGHT
+        told = outcome.kind is OutcomeKind.UNAVAILABLE or (launched and outcome.kind in ADVISED)
+        if told and outcome.text not in self._advice:
             self._advice.add(outcome.text)
             self._console.print(Text(f"    {outcome.text}"), soft_wrap=True)
 

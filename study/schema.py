@@ -165,7 +165,8 @@ class Workload:
     )
     modes: list[str] = setting([], "the modes that the page has; empty = one step only")
     shape: dict[str, Optional[int]] = setting({}, "dimensions by name; null = the size's own", "elements")
-    sizes: dict[str, dict[str, int]] = setting({}, "what each size means")
+    # integers by name, by size; OmegaConf cannot merge two levels of typed dicts, as a level built on another needs
+    sizes: dict[str, Any] = setting({}, "what each size means")
 
 
 @dataclass

@@ -25,6 +25,7 @@ from rich.console import Console
 from runners.records import ANSWERS, Evidence, Outcome, OutcomeKind, SessionRecord, TrialRecord
 from runners.specs import TrialSpec
 from study import batches, compiling, compose, manifest, processes, record_table, search
+from study.caution import caution
 from study.config import Condition, StudyOptions
 from study.design import Design, alive_together
 from study.errors import EXIT_FINDINGS, EXIT_OK, RequestError
@@ -72,6 +73,7 @@ def run(design: Design, options: StudyOptions, console: Console) -> int:
     try:
         batches.withdraw(folder, wait_for_none=True)
         session = open_session(design, options, folder, console)
+        caution(design, console)
         _run_blocks(session)
     except KeyboardInterrupt:
         resume = f"the same command with {resumed_by(options, folder)} runs the rest"

@@ -22,7 +22,7 @@ def workload_spec(workload: Workload) -> WorkloadSpec:
         raise RequestError(
             f"workload.size={size} is not defined for {workload.name}; it has {', '.join(workload.sizes)}"
         )
-    sizes = dict(workload.sizes[size])
+    sizes = _sizes(workload)
     batch_size = sizes.pop("batch_size") if workload.batch_size is None else workload.batch_size
     require(1 <= batch_size < MOST, "workload.batch_size", batch_size, "an integer ≥ 1, below 2⁵³")
     given = {key: value for key, value in workload.shape.items() if value is not None}
@@ -47,6 +47,14 @@ def workload_spec(workload: Workload) -> WorkloadSpec:
         model=_of_level(workload, "model"),
         tracing=None if (tracing := _of_level(workload, "tracing")) is None else tracing.value,
     )
+
+
+def _sizes(workload: Workload) -> dict[str, int]:
+    """The numbers of the chosen size; a level outside the package may hold anything."""
+    found, where = workload.sizes[workload.size.value], f"workload.sizes.{workload.size.value}"
+    fine = isinstance(found, dict) and all(type(value) is int for value in found.values()) and "batch_size" in found
+    require(fine, where, found, "integers by name, batch_size among them")
+    return dict(found)
 
 
 def _mode(workload: Workload) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runners import frameworks, workloads
+from runners import contract, frameworks, workloads
 from runners.channel import Channel
 from runners.compiled import plan
 from runners.compiled.process import CompilerProcess
@@ -69,11 +69,11 @@ class CompiledTrial:
         self._begin(Phase.PLACE)
         workload, report = self.spec.workload, self.report
         require_dtype(workload.dtype, workload.name, self.page.SUPPORTED_DTYPES)
-        work, counts = self.page.counts(workload), report.counts
+        work, counts = contract.counts_of(self.page, workload), report.counts
         counts.parameters, counts.own_flops, counts.own_bytes = work.parameters, work.flops, work.bytes
         counts.examples_per_step, counts.own_matrix_flops = work.examples, work.matrix_flops
         report.knobs = {"precision": workload.precision, "donate": workload.donate}
-        problem = self.page.inputs(workload, self.spec.seed)
+        problem = contract.problem_of(self.page, workload, self.spec.seed)
         self._state, self._batch = _shapes(problem.state), _shapes(problem.batch)
         if problem.more_batches:
             report.warnings.append("batches of several shapes: the plan is that of the first batch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import time
@@ -109,6 +110,8 @@ class Runner(FrameworkRunner):
                 f"jax.jit traces once for every shape: workload.tracing={tracing} is TensorFlow's. Use each_shape.",
             )
         counted, traces = counting(step)
+        # JAX's messages then name the page's own step
+        functools.update_wrapper(counted, step, assigned=(), updated=())
         jitted = jax.jit(counted, donate_argnums=(0,) if donate else ())
         times = [time.monotonic()]
         traced = jitted.trace(state, batch)
@@ -124,8 +127,9 @@ class Runner(FrameworkRunner):
             return jitted(state, next(batches))
 
         names = [*(f"state[{name!r}]" for name in sorted(state)), "the loss"]
+        given = [f"batch[{name!r}]" for name in sorted(batch)]
         # the first trace does not stand for steps of other shapes
-        work = None if more_batches else traced_work(traced.jaxpr, names)
+        work = None if more_batches else traced_work(traced.jaxpr, given, names)
         cycle = 1 + len(more_batches)
         # the step is bound to no state: the next one is whatever it is given
         return Program(

@@ -14,8 +14,8 @@ from runners.work import TracedWork, product_flops, taps
 CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2")
 
 
-def traced_work(closed: Any, outputs: list[str]) -> TracedWork:
-    """The work of a whole step; `outputs` names its results in order."""
+def traced_work(closed: Any, batch: list[str], outputs: list[str]) -> TracedWork:
+    """The work of a whole step; `batch` names its last arguments, `outputs` its results, in order."""
     jaxpr = closed.jaxpr
     varying = _varying(jaxpr, [True] * len(jaxpr.invars))
     constant = [name for name, atom in zip(outputs, jaxpr.outvars, strict=True) if not _is_in(atom, varying)]
@@ -25,7 +25,18 @@ def traced_work(closed: Any, outputs: list[str]) -> TracedWork:
         if _has_open_loop(jaxpr)
         else _flops(jaxpr, [True] * len(jaxpr.invars), [True] * len(jaxpr.outvars)),
         constant=tuple(constant),
+        ignored=_ignored(jaxpr, batch),
     )
+
+
+def _ignored(jaxpr: Any, batch: list[str]) -> tuple[str, ...]:
+    """The arrays of the batch that no result needs; a call is taken to need all that it is given."""
+    needed = {atom for atom in jaxpr.outvars if isinstance(atom, core.Var)}
+    for equation in reversed(jaxpr.eqns):
+        if equation.effects or any(one in needed for one in equation.outvars):
+            needed.update(atom for atom in equation.invars if isinstance(atom, core.Var))
+    arguments = jaxpr.invars[len(jaxpr.invars) - len(batch) :]
+    return tuple(name for name, one in zip(batch, arguments, strict=True) if one not in needed)
 
 
 def _flops(jaxpr: Any, changing: list[bool] | None, wanted: list[bool] | None) -> int:

@@ -122,8 +122,10 @@ class Runner(FrameworkRunner):
         began = time.monotonic()
         bound, traced = build(counted, state, [batch, *more_batches], options)
         seconds = time.monotonic() - began
+        _require_pure(traced, state)
         # without a fixed shape a graph tells no FLOPs
-        work = None if more_batches else traced_work(traced, _result_names(traced, state, donate))
+        given = [f"batch[{name!r}]" for name in sorted(batch)]
+        work = None if more_batches else traced_work(traced, given, _result_names(traced, state, donate))
         cycle = 1 + len(more_batches)
         renew = partial(_refill, state) if donate else lambda state: state
         return Program(bound, traces, seconds, first_call_compiles=True, cycle=cycle, work=work, renew=renew)
@@ -250,6 +252,19 @@ def _pool(log: str) -> dict[str, Quantity]:
         "device_largest_free_block": free,
         "device_fragmented_free": Quantity(None, unmapped),
     }
+
+
+def _require_pure(traced: Any, state: Tree) -> None:
+    """Raise `TrialFault` (config) where a step holds variables that are not its state: the other framework has none."""
+    own = {id(one) for one in state.values()}
+    foreign = [one.name for one in traced.variables if id(one) not in own]
+    if foreign:
+        raise TrialFault(
+            "config",
+            "step holds variables",
+            f"the step uses a tf.Variable of its own ({', '.join(foreign)}). What changes from step to step belongs "
+            "into the state that the step takes and returns, what does not into the batch.",
+        )
 
 
 def _tracing_options(tracing: str | None, batches: Sequence[Tree]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 LOOPS = ("While", "StatelessWhile")
 
 
-def traced_work(function: Any, outputs: list[str]) -> TracedWork:
-    """The work of a whole step; `outputs` names its flat results in order (variables that it assigns are not named)."""
+def traced_work(function: Any, batch: list[str], outputs: list[str]) -> TracedWork:
+    """The work of a whole step; `batch` names its last arguments, `outputs` its flat results (variables that it assigns
+    are not named), in order."""
     graph = function.graph
     varying = _varying(graph)
     constant = [name for name, one in zip(outputs, graph.outputs, strict=True) if one.op not in varying]
@@ -26,27 +27,31 @@ def traced_work(function: Any, outputs: list[str]) -> TracedWork:
         if value.op not in varying
     ]
     written = sum(_operation(operation) or 0 for operation in graph.get_operations())
-    return TracedWork(written, _needed(graph, varying, [one.op for one in graph.outputs]), tuple(constant))
+    needed = _needed(graph, varying, [one.op for one in graph.outputs])
+    # a concrete function's own arguments stand before what it has captured
+    arguments = graph.inputs[: len(graph.inputs) - len(graph.captures)]
+    reached = _reached(graph, [one.op for one in graph.outputs])
+    given = zip(batch, arguments[len(arguments) - len(batch) :], strict=True)
+    return TracedWork(written, needed, tuple(constant), tuple(name for name, one in given if one.op not in reached))
+
+
+def _reached(graph: Any, ends: list[Any]) -> set[Any]:
+    """The operations on which an end, or anything with an effect, depends."""
+    pending = [*ends, *(one for one in graph.get_operations() if one.type == "AssignVariableOp")]
+    reached: set[Any] = set()
+    while pending:
+        operation = pending.pop()
+        if operation not in reached:
+            reached.add(operation)
+            pending += [*(one.op for one in operation.inputs), *operation.control_inputs]
+    return reached
 
 
 def _needed(graph: Any, varying: set[Any], ends: list[Any]) -> int | None:
     """FLOPs of the operations that depend on an input and on which an end, or anything with an effect, depends."""
-    pending = [*ends, *(one for one in graph.get_operations() if one.type == "AssignVariableOp")]
-    seen: set[Any] = set()
-    total = 0
-    while pending:
-        operation = pending.pop()
-        if operation in seen:
-            continue
-        seen.add(operation)
-        pending += [*(one.op for one in operation.inputs), *operation.control_inputs]
-        if operation not in varying:
-            continue
-        flops = _operation(operation)
-        if flops is None:
-            return None
-        total += flops
-    return total
+    flops = [_operation(operation) for operation in _reached(graph, ends) if operation in varying]
+    known = [one for one in flops if one is not None]
+    return sum(known) if len(known) == len(flops) else None
 
 
 def _varying(graph: Any) -> set[Any]:

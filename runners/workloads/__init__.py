@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-from runners import contract
+from runners import contract, own_page
 from runners.faults import TrialFault
 from runners.specs import FrameworkSpec, WorkloadSpec
 
@@ -28,7 +28,7 @@ def load(workload: WorkloadSpec) -> ModuleType:
         TrialFault: `config` for an unknown page, with the names there are; for a file that is no page.
     """
     if workload.name == OWN_FILE:
-        page = contract.load_file(workload.path)
+        page = own_page.load_file(workload.path)
     elif workload.name in names():
         page = importlib.import_module(f"{__name__}.{workload.name}")
     else:

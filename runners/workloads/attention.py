@@ -18,7 +18,7 @@ import numpy as np
 
 from runners.specs import WorkloadSpec
 from runners.workloads.nn import model, numpy_layers, parameters
-from runners.workloads.page import Arrays, Problem, WorkCounts, normal
+from runners.workloads.page import Arrays, Problem, WorkCounts, normal, require_multiple
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 
@@ -36,6 +36,7 @@ def _parameters(workload: WorkloadSpec) -> parameters.Parameters:
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """x and targets standard normal, kernels normal of variance 1 / width."""
+    require_multiple(workload, "width", "heads")
     shape = (workload.batch_size, workload.shape["sequence"], workload.shape["width"])
     data = {"x": normal(shape, workload.dtype)}
     if workload.mode != "infer":
@@ -70,7 +71,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax.numpy as jnp
 
-    from runners.workloads.nn import jax_layers as nn
+    from runners.frameworks import jax_layers as nn
 
     def block(p: dict[str, Any], x: Any) -> Any:
         named = {f"block/{name}": one for name, one in p.items()}
@@ -90,7 +91,7 @@ def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 
-    from runners.workloads.nn import tf_layers as nn
+    from runners.frameworks import tf_layers as nn
 
     def block(p: dict[str, Any], x: Any) -> Any:
         named = {f"block/{name}": one for name, one in p.items()}

@@ -20,7 +20,7 @@ import numpy as np
 
 from runners.specs import WorkloadSpec
 from runners.workloads.nn import model, numpy_layers, parameters
-from runners.workloads.page import Arrays, Problem, WorkCounts, integers, normal
+from runners.workloads.page import Arrays, Problem, WorkCounts, integers, normal, require_multiple
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 
@@ -47,6 +47,7 @@ def _parameters(workload: WorkloadSpec) -> parameters.Parameters:
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """Weights normal with deviation 0.02; tokens, types, masked positions and labels uniform."""
+    require_multiple(workload, "width", "heads")
     shape, rows = workload.shape, workload.batch_size
     data = {
         "tokens": integers((rows, shape["sequence"]), shape["vocabulary"]),
@@ -96,7 +97,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax.numpy as jnp
 
-    from runners.workloads.nn import jax_layers as nn
+    from runners.frameworks import jax_layers as nn
 
     def encoded(p: dict[str, Any], tokens: Any, types: Any) -> Any:
         embedded = (p["tokens"][tokens] + p["positions"] + p["types"][types]).astype(workload.dtype)
@@ -124,7 +125,7 @@ def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 
-    from runners.workloads.nn import tf_layers as nn
+    from runners.frameworks import tf_layers as nn
 
     def encoded(p: dict[str, Any], tokens: Any, types: Any) -> Any:
         embedded = tf.gather(p["tokens"], tokens) + p["positions"] + tf.gather(p["types"], types)

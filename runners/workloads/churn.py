@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from runners.faults import TrialFault
 from runners.specs import WorkloadSpec
 from runners.workloads.page import Arrays, Problem, WorkCounts, constant, describe, item_bytes
 
@@ -81,6 +82,9 @@ def steps(workload: WorkloadSpec) -> Iterator[list[Event]]:
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """Nothing goes in but the marks' zeros; the order of events depends on shape.sequence alone."""
+    if max(sizes(workload)) > limit(workload):
+        text = "churn: a block of workload.shape.largest_kib is more than workload.shape.share_percent of capacity_mib"
+        raise TrialFault("config", "block above the limit", f"{text}: {workload.shape}")
     return describe(seed, {"marks": constant((workload.shape["events"],), "float32")})
 
 

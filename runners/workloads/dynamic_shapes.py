@@ -10,7 +10,8 @@ How often a step is traced is declared here, so a new trace is the result and no
 every shape. tf.function does the same by default (workload.tracing=each_shape), twice with reduce_retracing=True (the
 second time with the rows left open), once with a signature (workload.tracing=reduce_retracing, signature); with XLA
 the one trace is still compiled for every shape. The record holds the traces, retrace_seconds (of every shape: its first
-step less its second) and memory.retrace_caches.
+step less its second) and memory.retrace_caches. Idioms: jax.jit as it stands; what TensorFlow's guide to
+tf.function says of retracing.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import numpy as np
 
 from runners.specs import WorkloadSpec
 from runners.workloads.nn import model, numpy_layers, parameters
-from runners.workloads.page import Arrays, Problem, WorkCounts, integers, normal
+from runners.workloads.page import Arrays, Problem, WorkCounts, integers, normal, require_multiple
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 
@@ -42,6 +42,7 @@ def _parameters(workload: WorkloadSpec) -> parameters.Parameters:
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """Weights normal with deviation 0.02; tokens and labels uniform."""
+    require_multiple(workload, "width", "heads")
     shape, rows = workload.shape, workload.batch_size
     names = ("tokens",) if workload.mode == "infer" else ("tokens", "labels")
     data = {name: integers((rows, shape["sequence"]), shape["vocabulary"]) for name in names}
@@ -85,7 +86,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax.numpy as jnp
 
-    from runners.workloads.nn import jax_layers as nn
+    from runners.frameworks import jax_layers as nn
 
     def hidden(p: dict[str, Any], tokens: Any) -> Any:
         x = p["tokens"][tokens].astype(workload.dtype) + p["positions"].astype(workload.dtype)
@@ -114,7 +115,7 @@ def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 
-    from runners.workloads.nn import tf_layers as nn
+    from runners.frameworks import tf_layers as nn
 
     def hidden(p: dict[str, Any], tokens: Any) -> Any:
         x = tf.cast(tf.gather(p["tokens"], tokens), workload.dtype) + tf.cast(p["positions"], workload.dtype)

@@ -8,7 +8,8 @@ loss   mean over rows of Σ_j weights_j · x_new_j²   (float32)
 w is a random signed permutation of blocks of Hadamard matrices scaled by 2^-k: its entries are ±2^-k (and 0 where size
 is no power of 4), so it is exactly orthogonal in every dtype, and x keeps its length for any number of steps. The sum
 of squares of x would be the same at every step; the weights are concentrated on the first columns, so the loss moves by
-percents from step to step while all its terms are positive and well conditioned.
+percents from step to step while all its terms are positive and well conditioned. Idioms: `@` in both; the compiler
+picks the kernel.
 """
 
 from __future__ import annotations

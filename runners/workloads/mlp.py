@@ -5,7 +5,8 @@ batch  x  (rows, width)  rows = batch size;  labels  (rows,) int32 in [0, classe
 loss   softmax cross entropy, mean over rows, before the update   (float32)
 
 New weights = weights − RATE · gradient. The same batch comes at every step, so the loss falls towards 0 and the weights
-stay finite.
+stay finite. Idioms: jax.value_and_grad over a dict of arrays, as JAX's own mnist_classifier_fromscratch; one
+tf.GradientTape, as TensorFlow's guide to training loops; in both the loss straight from the logits.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in JAX."""
     import jax.numpy as jnp
 
-    from runners.workloads.nn import jax_layers as nn
+    from runners.frameworks import jax_layers as nn
 
     names = _tensors(workload)
 
@@ -109,7 +109,7 @@ def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 
-    from runners.workloads.nn import tf_layers as nn
+    from runners.frameworks import tf_layers as nn
 
     names = _tensors(workload)
 

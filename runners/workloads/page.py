@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from runners.faults import TrialFault
+from runners.specs import WorkloadSpec
 
 Arrays = dict[str, np.ndarray]
 #: Name → (shape, dtype's name).
@@ -174,6 +175,14 @@ def require_dtype(dtype: str, page: str, supported: tuple[str, ...]) -> None:
         raise TrialFault(
             "config", "dtype not offered", f"{page} has no dtype {dtype!r}; it offers {', '.join(supported)}"
         )
+
+
+def require_multiple(workload: WorkloadSpec, whole: str, part: str) -> None:
+    """Raise `TrialFault` (config) where dimension `whole` is no multiple of dimension `part`."""
+    sizes = workload.shape[whole], workload.shape[part]
+    if sizes[0] % sizes[1]:
+        text = f"workload.shape.{whole}={sizes[0]} is no multiple of workload.shape.{part}={sizes[1]}"
+        raise TrialFault("config", "dimension is no multiple", f"{workload.name}: {text}")
 
 
 class InputHash:

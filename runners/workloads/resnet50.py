@@ -140,7 +140,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
-    from runners.workloads.nn import jax_layers as nn
+    from runners.frameworks import jax_layers as nn
 
     stem, blocks = _blocks(workload)
     training = workload.mode != "infer"
@@ -191,7 +191,7 @@ def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 
-    from runners.workloads.nn import tf_layers as nn
+    from runners.frameworks import tf_layers as nn
 
     stem, blocks = _blocks(workload)
     training = workload.mode != "infer"

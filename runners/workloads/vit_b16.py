@@ -18,7 +18,7 @@ import numpy as np
 
 from runners.specs import WorkloadSpec
 from runners.workloads.nn import model, numpy_layers, parameters
-from runners.workloads.page import Arrays, Problem, WorkCounts, constant, integers, normal
+from runners.workloads.page import Arrays, Problem, WorkCounts, constant, integers, normal, require_multiple
 
 SUPPORTED_DTYPES = ("float32", "bfloat16", "float16")
 
@@ -49,6 +49,8 @@ def _parameters(workload: WorkloadSpec) -> parameters.Parameters:
 
 def inputs(workload: WorkloadSpec, seed: int) -> Problem:
     """Images standard normal, labels uniform; weights normal, with deviation 0.02 in the blocks."""
+    require_multiple(workload, "width", "heads")
+    require_multiple(workload, "image", "patch")
     shape, rows = workload.shape, workload.batch_size
     data = {"images": normal((rows, shape["image"], shape["image"], CHANNELS), workload.dtype)}
     if workload.mode != "infer":
@@ -97,7 +99,7 @@ def jax_step(workload: WorkloadSpec) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
-    from runners.workloads.nn import jax_layers as nn
+    from runners.frameworks import jax_layers as nn
 
     patch, width = workload.shape["patch"], workload.shape["width"]
 
@@ -130,7 +132,7 @@ def tf_step(workload: WorkloadSpec) -> Callable[..., Any]:
     """The step in TensorFlow."""
     import tensorflow as tf
 
-    from runners.workloads.nn import tf_layers as nn
+    from runners.frameworks import tf_layers as nn
 
     patch, width = workload.shape["patch"], workload.shape["width"]
 

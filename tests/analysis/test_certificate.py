@@ -76,7 +76,7 @@ def test_a_line_adds_up_all_trials_of_its_work(tmp_path: Path) -> None:
             "losses_within",
             "losses differ by 0.0005 in relative terms, more than 0.0001",
         ),
-        ({"losses": (2.5, float("nan"), 2.0)}, "losses_within", "losses differ by inf"),
+        ({"losses": (2.5, float("nan"), 2.0)}, "losses_within", "loss 2 is not finite: jax and tf"),
         ({"reference": (2.5, 2.3, 2.0)}, "losses_within", "tf and the reference"),
     ],
 )
@@ -90,12 +90,32 @@ def test_the_failed_test_is_named(tmp_path: Path, theirs: dict[str, Any], test: 
     assert row[sorted(others)].tolist() == [True] * 4
 
 
-@pytest.mark.parametrize(("own", "traced"), [(None, 5), (0, 5), (OWN, None)])
+@pytest.mark.parametrize(("own", "traced"), [(None, None), (0, 5), (OWN, None)])
 def test_work_without_a_count_of_products_is_exempt(tmp_path: Path, own: int | None, traced: int | None) -> None:
     trials = [measured(name, own=own, traced=traced) for name in ("jax", "tf")]
     row = tables_of(tmp_path, *trials).certificate.iloc[0]
     assert row[["matrix_flops_within", "largest_matrix_flops_difference_ratio"]].isna().all()
     assert row["verdict"] == "matched"
+
+
+@pytest.mark.parametrize(("theirs", "answer"), [(OWN, "matched"), (990_000, "matched"), (989_999, "not matched")])
+def test_without_a_count_the_frameworks_are_held_against_each_other(tmp_path: Path, theirs: int, answer: str) -> None:
+    tables = tables_of(tmp_path, measured("jax", own=None), measured("tf", own=None, traced=theirs))
+    row = tables.certificate.iloc[0]
+    assert row["verdict"] == answer
+    assert row["largest_matrix_flops_difference_ratio"] == pytest.approx((OWN - theirs) / OWN)
+    assert tables.pairs["match"].tolist() == [answer == "matched"]
+    if answer != "matched":
+        said = "FLOPs of products differ by more than 1 %: jax 1,000,000, tf 989,999"
+        assert said in row["reason"] and said in tables.match["match_reason"][0]
+
+
+def test_a_workload_without_counts_is_told_how_to_give_them(tmp_path: Path) -> None:
+    tables = tables_of(tmp_path, *(measured(name, own=None, parameters=None) for name in ("jax", "tf")))
+    row = tables.certificate.iloc[0]
+    assert row["verdict"] == "not checkable"
+    assert row["reason"] == "the workload counts no parameters; counts(workload) on its page would"
+    assert "the workload has no parameter count; counts(workload) on its page" in tables.match["match_reason"][0]
 
 
 @pytest.mark.parametrize(

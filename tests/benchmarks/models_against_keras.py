@@ -97,8 +97,8 @@ def public(name: str, spec: WorkloadSpec, page: Any, framework: str) -> tuple[Ca
         losses = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
         return keras.ops.mean(losses), dict(zip(kept, new, strict=True))
 
-    layers = importlib.import_module(f"runners.workloads.nn.{framework}_layers")
-    drawn = [{key: keras_page._drawn(one, set()) for key, one in side.items()} for side in (weights, kept)]
+    layers = importlib.import_module(f"runners.frameworks.{framework}_layers")
+    drawn = [{key: keras_page._drawn(one, {}) for key, one in side.items()} for side in (weights, kept)]
     problem = model.problem(spec, 0, drawn[0], page.inputs(spec, 0).batch, page.OPTIMISER, (), drawn[1])
     return layers.model_step(spec, page.OPTIMISER, loss_of, loss_of), problem
 

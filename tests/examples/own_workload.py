@@ -4,11 +4,12 @@
 
 Copy this file and change it. It holds `inputs` and a step for each framework; leave one out, and that framework's
 trials say that the workload is not applicable. Everything else is optional; runners/workloads/page.py tells what.
+Without `counts` a comparison of the frameworks is not certified as matched.
 """
 
 import numpy as np
 
-from runners.workloads.page import Problem
+from runners.workloads.page import Problem, WorkCounts
 
 CLASSES = 10
 
@@ -23,6 +24,16 @@ def inputs(workload, seed):
             "x": random.standard_normal((workload.batch_size, width), dtype=np.float32),
             "labels": random.integers(0, CLASSES, workload.batch_size, dtype=np.int32),
         },
+    )
+
+
+def counts(workload):
+    """The work of one step, checked against what each framework really traces: x @ w, and its gradient by w."""
+    width = workload.shape.get("width", 256)
+    flops = 2 * 2 * workload.batch_size * width * CLASSES
+    moved = 4 * (2 * width * CLASSES + workload.batch_size * (width + 1))  # w in and out, x and labels in
+    return WorkCounts(
+        parameters=width * CLASSES, flops=flops, bytes=moved, examples=workload.batch_size, matrix_flops=flops
     )
 
 

@@ -94,7 +94,7 @@ def measured(runner: FrameworkRunner, spec: TrialSpec) -> dict[str, Any]:
         "traces": program.traces(),
         "declared_traces": page.traces(asked, spec.framework),
         "counted": page.counts(asked).matrix_flops,
-        "work": program.work and [program.work.needed, program.work.constant],
+        "work": program.work and [program.work.needed, program.work.constant, program.work.ignored],
         "abstract": abstract(described.state) == abstract(problem.state),
     }
 

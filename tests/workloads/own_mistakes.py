@@ -26,7 +26,7 @@ def said(runner: FrameworkRunner, spec: TrialSpec) -> list[str]:
         batch = {name: runner.place(array, in_place=False) for name, array in problem.batch.items()}
         program = runner.compile(step, state, batch, donate=True)
         assert program.work is not None
-        return ["ok", "", "; ".join(require_real_work(program.work, page.counts(asked), str(asked.path)))]
+        return ["ok", "", "; ".join(require_real_work(program.work, contract.counts_of(page, asked), str(asked.path)))]
     except TrialFault as fault:
         return [fault.kind, fault.reason, str(fault)]
 

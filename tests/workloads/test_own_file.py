@@ -26,6 +26,11 @@ def inputs(workload, seed):
     return Problem({"w": x}, {"x": x[:workload.batch_size]})
 """
 
+STEP = """
+def jax_step(workload): return lambda state, batch: (state, state['w'][0, 0])
+tf_step = jax_step
+"""
+
 #: name → (the file's text after the good inputs, kind, reason, words of the message). `xp` is jax.numpy or tensorflow.
 STEPS = {
     "good": ("w = state['w']\n    return {'w': w + 0.1 * w @ w}, xp.float_mean(w)", "ok", "", ""),
@@ -77,6 +82,67 @@ STEPS = {
         "constant result",
         "depends on no input, so it can be computed once for all steps",
     ),
+    "raises": (
+        "raise ValueError('of my own')",
+        "config",
+        "workload file fails",
+        "raises.py fails in {framework}_step, line {line}: ValueError: of my own",
+    ),
+    "numpy_in_step": (
+        "return {'w': np.sqrt(state['w'])}, xp.float_mean(state['w'])",
+        "config",
+        "workload file fails",
+        "numpy_in_step.py fails in {framework}_step, line {line}: ",
+    ),
+    "branches": (
+        "if xp.float_mean(state['w']) > 0: return state, xp.float_mean(state['w'])",
+        "config",
+        "workload file fails",
+        "branches.py fails in {framework}_step, line {line}: ",
+    ),
+    "wrong_axes": (
+        "return state, xp.float_mean(batch['x'] @ xp.ones((3, 3)))",
+        "config",
+        "workload file fails",
+        "wrong_axes.py fails in {framework}_step, line {line}: ",
+    ),
+    "other_dtype": (
+        "return {'w': xp.zeros((8, 8), 'float16') * 1}, xp.float_mean(state['w'])",
+        "config",
+        "step returns something else",
+        "state['w'] went in as float32 (8, 8) and came back as float16 (8, 8); shape and dtype must stay",
+    ),
+    "loss_of_one": (
+        "return state, xp.float_mean(state['w'], axis=(0, 1), keepdims=True)[0]",
+        "config",
+        "step returns something else",
+        "the loss is float32 (1,); it must be one float32 number",
+    ),
+    "plain_loss": ("return state, 1.0", "config", "step returns something else", "the loss is a float"),
+    "generator": (
+        "yield state, xp.float_mean(state['w'])",
+        "config",
+        "step returns something else",
+        "returned a generator; it must return (new state, loss)",
+    ),
+    "helps_itself": (
+        "return {'w': half_step(state['w'], by=0.5)}, xp.float_mean(batch['x'] @ state['w'])",
+        "ok",
+        "",
+        "",
+    ),
+    "changes_its_batch": (
+        "batch['x'] = batch['x'] * 2; w = state.pop('w')\n    return {'w': w * 0.9}, xp.float_mean(batch['x'] @ w)",
+        "ok",
+        "",
+        "",
+    ),
+    "ignores_its_batch": (
+        "return {'w': state['w'] * 0.9}, xp.float_mean(state['w'])",
+        "ok",
+        "",
+        "no result of the step depends on batch['x']",
+    ),
     "half_dead": (
         "(state['w'] @ state['w']); return {'w': state['w'] @ state['w'] * 0.1}, xp.float_mean(state['w'])",
         "ok",
@@ -108,6 +174,78 @@ FILES = {
         "config",
         "wrong signature",
         "must take the workload alone and return the step, a function of (state, batch)",
+    ),
+    "step_of_one": (
+        GOOD_INPUTS + "\ndef jax_step(workload): return lambda state: state\ntf_step = jax_step",
+        "config",
+        "wrong signature",
+        "the step must take (state, batch)",
+    ),
+    "fails_to_build": (
+        GOOD_INPUTS + "\ndef jax_step(workload): return workload.shape['width']\ntf_step = jax_step",
+        "config",
+        "workload file fails",
+        "fails_to_build.py fails in {framework}_step, line 9: KeyError: 'width'",
+    ),
+    "fails_in_inputs": (
+        GOOD_INPUTS.replace("    x = ", "    1 / 0\n    x = ") + STEP,
+        "config",
+        "workload file fails",
+        "fails_in_inputs.py fails in inputs, line 6: ZeroDivisionError",
+    ),
+    "fails_in_counts": (
+        GOOD_INPUTS + STEP + "\ndef counts(workload): return 1 / 0",
+        "config",
+        "workload file fails",
+        "fails_in_counts.py fails in counts, line 12: ZeroDivisionError",
+    ),
+    "counts_a_dict": (
+        GOOD_INPUTS + STEP + "\ndef counts(workload): return {'flops': 3}",
+        "config",
+        "no counts",
+        "counts(workload) returned a dict; it must return a WorkCounts",
+    ),
+    "inputs_without_seed": (
+        GOOD_INPUTS.replace("(workload, seed)", "(workload)") + STEP,
+        "config",
+        "workload file fails",
+        "inputs_without_seed.py fails in inputs: TypeError",
+    ),
+    "inputs_yield": (
+        GOOD_INPUTS.replace("return", "yield") + STEP,
+        "config",
+        "no problem",
+        "returned a generator; it must return a Problem",
+    ),
+    "state_in_a_list": (
+        GOOD_INPUTS.replace('{"w": x}', "[x]") + STEP,
+        "config",
+        "wrong array",
+        "the state is a list of 1; it must be a dict of arrays, their names strings",
+    ),
+    "words": (
+        GOOD_INPUTS.replace('{"w": x}', '{"w": np.array(["a"])}') + STEP,
+        "config",
+        "wrong array",
+        "state['w'] is of dtype str32; it must hold numbers, such as float32 or int32",
+    ),
+    "no_rows": (
+        GOOD_INPUTS.replace("x[:workload.batch_size]", "x[:0]") + STEP,
+        "config",
+        "wrong array",
+        "batch['x'] is empty, of shape (0, 8)",
+    ),
+    "absent_package": (
+        "import package_that_is_not_there\n" + GOOD_INPUTS + STEP,
+        "config",
+        "workload file fails",
+        "absent_package.py cannot be imported, line 1: ModuleNotFoundError",
+    ),
+    "leaves": (
+        "import sys\nsys.exit(3)",
+        "config",
+        "workload file fails",
+        "leaves.py cannot be imported, line 2: SystemExit: 3",
     ),
     "returns_nothing": (
         GOOD_INPUTS + "\ndef jax_step(workload): ...\ntf_step = jax_step",
@@ -146,6 +284,7 @@ def tf_step(workload):
         {body.replace(chr(10) + "    ", chr(10) + "        ")}
     return step
 """
+    step += "\ndef half_step(w, *, by): return w * by\n"
     path.write_text(GOOD_INPUTS + step + (COUNTED if name.endswith("_counted") else ""))
     return path
 
@@ -172,6 +311,8 @@ def test_what_is_said_of_a_file(said, name: str) -> None:
     found_kind, found_reason, text = said[name]
     assert (found_kind, found_reason) == (kind, reason), text
     filled = words.replace("{framework}", said["framework"])
+    # where the body of the step stands in the file
+    filled = filled.replace("{line}", {"jax": "13", "tf": "20"}[said["framework"]])
     for part in filled.split("{tensor}"):
         assert part in text
 
@@ -189,7 +330,8 @@ def test_the_example_runs_and_matches() -> None:
     for run in runs.values():
         assert run.status == 0, run.stderr
         assert run.report.counts.traced_matrix_flops == 2 * 2 * 8 * 32 * 10
-        assert run.report.counts.parameters is None
+        assert run.report.counts.own_matrix_flops == 2 * 2 * 8 * 32 * 10
+        assert (run.report.counts.parameters, run.report.counts.own_bytes) == (320, 4 * (640 + 8 * 33))
     jax, tf = (runs[framework].report.match for framework in ("jax", "tf"))
     assert jax.input_hash == tf.input_hash
     np.testing.assert_allclose(jax.losses, tf.losses, rtol=1e-4)
@@ -211,3 +353,45 @@ def test_a_file_offers_float32_unless_it_says_more() -> None:
     spec = replace(WorkloadSpec("file", "tiny", 8, "bfloat16"), path=str(EXAMPLE))
     run = run_trial(make_spec("jax", workload=spec))
     assert (run.failure["kind"], run.failure["reason"]) == ("config", "dtype not offered")
+
+
+@pytest.mark.parametrize("framework", ["jax", "tf"])
+def test_a_lack_of_memory_is_no_mistake_of_the_file(tmp_path, framework: str) -> None:
+    path = tmp_path / "large.py"
+    path.write_text(GOOD_INPUTS.replace("    x = ", "    np.empty(2**60, np.float32)\n    x = ") + STEP)
+    spec = replace(WorkloadSpec("file", "tiny", 4, "float32"), path=str(path))
+    run = run_trial(make_spec(framework, workload=spec))
+    assert (run.failure["kind"], run.failure["exception"]) == (None, "numpy._core._exceptions._ArrayMemoryError")
+
+
+def test_a_variable_of_the_step_is_no_state(tmp_path) -> None:
+    path = tmp_path / "hidden.py"
+    step = """
+def tf_step(workload):
+    import tensorflow as tf
+    count = tf.Variable(0.0, name="count")
+    def step(state, batch):
+        return {"w": state["w"] * 0.9 + count.assign_add(1.0)}, tf.reduce_mean(batch["x"] @ state["w"])
+    return step
+"""
+    path.write_text(GOOD_INPUTS + step)
+    spec = replace(WorkloadSpec("file", "tiny", 4, "float32"), path=str(path))
+    run = run_trial(make_spec("tf", workload=spec))
+    assert (run.failure["kind"], run.failure["reason"]) == ("config", "step holds variables")
+    assert "a tf.Variable of its own (count:0)" in run.failure["text"]
+
+
+def test_losses_that_never_move_are_told(tmp_path) -> None:
+    path = tmp_path / "still.py"
+    path.write_text(
+        GOOD_INPUTS + "\ndef jax_step(workload): return lambda state, batch: (dict(state), state['w'].mean())"
+    )
+    spec = replace(WorkloadSpec("file", "tiny", 4, "float32"), path=str(path))
+    run = run_trial(make_spec("jax", workload=spec))
+    assert run.status == 0
+    assert any("the first 10 losses are all" in warning for warning in run.report.warnings)
+
+
+def test_a_message_of_jax_names_the_step_of_the_file(said) -> None:
+    _, _, text = said["branches"]
+    assert "counted" not in text and "base.py" not in text
