@@ -107,8 +107,8 @@ def _rows(first: Study, second: Study, key: str, margin: float) -> Iterator[tupl
             found = statistics.welch(one, other, margin)
             if metric == PLANNED:
                 found = statistics.Difference(found.mean, *[math.nan] * 5)
-            ratio, low, high = (math.exp(value) for value in found[:3])
-            means = math.exp(one.mean), math.exp(other.mean)
+            ratio, low, high = (statistics.ratio(value) for value in found[:3])
+            means = statistics.ratio(one.mean), statistics.ratio(other.mean)
             yield (first.labels[key], metric, *means, one.n, other.n, ratio, low, high, *found[3:])
 
 

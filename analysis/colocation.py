@@ -193,7 +193,7 @@ def _tenant_rows(
             sum(one["outcome"] == OutcomeKind.OK for one in tenants),
             len(whole),
             n,
-            *(math.exp(end) for end in (mean, low, high)),
+            *(statistics.ratio(end) for end in (mean, low, high)),
             deviation,
             float(np.mean(shares)) if shares else math.nan,
             _note(n, len(whole), cells[condition][0] in solo_conditions),

@@ -1,7 +1,8 @@
 """`python -m analysis compare outputs/A outputs/B`: two studies side by side, such as two machines or two versions.
 
 Exit status: 0; 1 with --fail-on-regression when something got slower or bigger beyond the margin or no longer ends ok,
-with --fail-on-lost-finding when a finding of A is reversed or gone in B; 2 when the request is wrong.
+with --fail-on-lost-finding when a finding of A is reversed or gone in B; 2 when the request is wrong, or when
+--fail-on-regression had nothing to compare.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from analysis import across, words
 from analysis.findings import LOST, NOTHING, REVERSED, findings
 from analysis.frames import records
 from analysis.load import read_journals
-from analysis.request import RequestError
+from analysis.request import answered
 from analysis.tables import build_tables, write_csv
 
 #: Lines of a list in the terminal; compare.md has all.
@@ -51,18 +52,24 @@ class Comparison:
 def main(arguments: list[str]) -> int:
     """The subcommand."""
     options = parser().parse_args(arguments)
-    try:
-        found = compare(options.first.resolve(), options.second.resolve(), options.margin)
-    except RequestError as error:
-        print(f"analysis compare: {error}", file=sys.stderr)
+    found = answered(lambda: _run(options))
+    if found is None:
         return 2
+    worse = options.fail_on_regression and found.regressions > 0
+    gone = options.fail_on_lost_finding and found.lost > 0
+    if not worse and not gone and options.fail_on_regression and found.differences.empty:
+        print("analysis: nothing of the two studies could be compared: see Not comparable", file=sys.stderr)
+        return 2
+    return 1 if worse or gone else 0
+
+
+def _run(options: argparse.Namespace) -> Comparison:
+    found = compare(options.first.resolve(), options.second.resolve(), options.margin)
     target = options.output or Path(options.first).resolve().parent / f"compare-{found.first.name}+{found.second.name}"
     write(found, target)
     if not options.quiet:
         show(found, target, Console(highlight=False))
-    worse = options.fail_on_regression and found.regressions > 0
-    gone = options.fail_on_lost_finding and found.lost > 0
-    return 1 if worse or gone else 0
+    return found
 
 
 def compare(first: Path, second: Path, margin: float) -> Comparison:
@@ -91,9 +98,9 @@ def write(found: Comparison, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("differences", "findings", "not_comparable"):
         write_csv(getattr(found, name), folder / f"{name}.csv")
-    lines = [f"# {found.first.name} and {found.second.name}", ""]
+    lines = [f"# {' '.join(f'{found.first.name} and {found.second.name}'.split())}", ""]
     for heading, items in sections(found):
-        lines += [f"## {heading}", "", *(f"- {item}" for item in items), ""]
+        lines += [f"## {heading}", "", *(f"- {' '.join(item.split())}" for item in items), ""]
     (folder / "compare.md").write_text("\n".join(lines), encoding="utf-8", errors="replace")
 
 
@@ -156,7 +163,8 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m analysis compare",
         description="Set two studies side by side: the same conditions, B relative to A, and what cannot be compared.",
-        epilog="Exit status: 0; 1 a regression or a lost finding, where that was asked for; 2 the request is wrong.",
+        epilog="Exit status: 0; 1 a regression or a lost finding, where that was asked for; "
+        "2 the request is wrong, or a regression was asked for and nothing could be compared.",
     )
     parser.add_argument("first", type=Path, metavar="outputs/A", help="the study that is compared with")
     parser.add_argument("second", type=Path, metavar="outputs/B", help="the study that is compared")

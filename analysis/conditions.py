@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from analysis.statistics import ALPHA
+from analysis import statistics
 from runners.records import OutcomeKind
 
 KEY = ["provenance_hash", "condition_id"]
@@ -16,6 +15,7 @@ SETTINGS = ["framework", "compile", "device", "chip", "allocation", "workload", 
 
 #: Means over launches: source column → column of the table.
 MEANS = {
+    "import_seconds": "import_seconds_mean",
     "compile_seconds": "compile_seconds_mean",
     "first_step_seconds": "first_step_seconds_mean",
     "trace_seconds": "trace_seconds_mean",
@@ -67,13 +67,13 @@ def _values(ok: pd.DataFrame) -> pd.DataFrame:
     grouped = ok.groupby(KEY, sort=False, dropna=False)
     seconds = grouped["step_seconds"].agg(["count", "mean", "std", "median", "min", "max"])
     count = seconds["count"].astype(float)
-    half = stats.t.ppf(1 - ALPHA / 2, np.maximum(count - 1, 1)) * seconds["std"] / np.sqrt(count)
+    factor = statistics.factor_of_mean(seconds["mean"], seconds["std"], count)
     table = pd.DataFrame(
         {
             "launches_count": seconds["count"].astype("Int64"),
             "step_seconds_mean": seconds["mean"],
-            "step_seconds_low": seconds["mean"] - half,
-            "step_seconds_high": seconds["mean"] + half,
+            "step_seconds_low": seconds["mean"] / factor,
+            "step_seconds_high": seconds["mean"] * factor,
             "step_seconds_median": seconds["median"],
             "step_seconds_min": seconds["min"],
             "step_seconds_max": seconds["max"],
@@ -87,13 +87,12 @@ def _values(ok: pd.DataFrame) -> pd.DataFrame:
 def _throughput(ok: pd.DataFrame, seconds: pd.DataFrame) -> pd.DataFrame:
     """Harmonic mean of the launches' throughput; its interval is the step time's, turned into a rate.
 
-    The work of a step is the same in all launches of a condition, so that this is work ÷ mean step time. Where the
-    step time's interval reaches below 0, no upper end follows from it and it is missing.
+    The work of a step is the same in all launches of a condition, so that this is work ÷ mean step time.
     """
     with np.errstate(divide="ignore"):
         mean = 1 / (1 / ok["examples_per_second"]).groupby([ok[name] for name in KEY], sort=False, dropna=False).mean()
     work = mean * seconds["step_seconds_mean"]
-    low, high = work / seconds["step_seconds_high"], work / seconds["step_seconds_low"].where(lambda low: low > 0)
+    low, high = work / seconds["step_seconds_high"], work / seconds["step_seconds_low"]
     return pd.DataFrame(
         {
             "examples_per_second_harmonic_mean": mean,

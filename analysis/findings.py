@@ -76,9 +76,9 @@ def _row(pair: dict[str, Any], other: dict[str, Any] | None) -> dict[str, Any]:
         "second_high": other["time_ratio_high"],
         "second_blocks_count": other["blocks_count"],
         "second_verdict": other["verdict"],
-        "ratio_of_ratios": math.exp(change.mean),
-        "ratio_of_ratios_low": math.exp(change.low),
-        "ratio_of_ratios_high": math.exp(change.high),
+        "ratio_of_ratios": statistics.ratio(change.mean),
+        "ratio_of_ratios_low": statistics.ratio(change.low),
+        "ratio_of_ratios_high": statistics.ratio(change.high),
         "held": outcome,
         "sentence": f"{_said(pair)}; now {_said(other, short=True)}{'' if matched else ', but NOT MATCHED'}",
     }

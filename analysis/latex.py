@@ -8,6 +8,21 @@ import pandas as pd
 
 from analysis.shown import ShownTable
 
+#: What TeX would read as a command, or print as another character in its default encoding.
+_ESCAPED = {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
+    "`": "\\textasciigrave{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+#: Beyond Latin-1, what every LaTeX sets without a further package or font.
+_SET_EVERYWHERE = "–—‘’“”„…"
+
 
 def write_latex(tables: list[ShownTable], folder: Path) -> None:
     """One file a table into `folder`. The document needs \\usepackage{booktabs}; texts are escaped, in UTF-8."""
@@ -17,17 +32,29 @@ def write_latex(tables: list[ShownTable], folder: Path) -> None:
 
 def latex(table: ShownTable) -> str:
     """The table as a LaTeX `table` with caption and label."""
-    frame = pd.DataFrame(table.rows, columns=table.columns, dtype=str)
-    style = frame.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
-    text: str = style.to_latex(
+    # a row that began with [ or * would be read as an argument of the line break before it
+    rows = [[f"{{}}{cell}" if cell[:1] in ("[", "*") else cell for cell in map(escaped, row)] for row in table.rows]
+    frame = pd.DataFrame(rows, columns=[escaped(name) for name in table.columns], dtype=str)
+    text: str = frame.style.hide(axis="index").to_latex(
         column_format="".join("r" if numeric else "l" for numeric in table.numeric),
         hrules=True,
-        caption=_escaped(table.caption),
+        caption=escaped(table.caption),
         label=f"tab:{table.name}",
         position_float="centering",
     )
     return text
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "\\%")
+def escaped(text: str) -> str:
+    """The text as pdfTeX, XeTeX and LuaTeX print it: one line, without commands.
+
+    A character that LaTeX cannot set out of the box is written out as U+XXXX, which can be looked up.
+    """
+    line = " ".join(text.split())
+    return "".join(_ESCAPED.get(character) or _settable(character) for character in line).replace("--", "-{}-")
+
+
+def _settable(character: str) -> str:
+    code = ord(character)
+    known = 0x20 <= code < 0x7F or 0xA0 <= code <= 0xFF or character in _SET_EVERYWHERE
+    return character if known else f"U+{code:04X}"

@@ -53,7 +53,11 @@ def read_journals(folders: list[Path]) -> Journals:
         for number, folder in enumerate(folders)
         for path in journal_files(folder)
     ]
-    return _assemble(read_all(files), tuple(folder.name for folder in folders))
+    reader = read_all(files)
+    for folder in folders:
+        others = (one for one in sorted((folder / "journal").glob("*.jsonl")) if not one.is_file())
+        reader.bad += [(f"{folder.name}/journal/{one.name}", 0, False, "no file: nothing was read") for one in others]
+    return _assemble(reader, tuple(folder.name for folder in folders))
 
 
 def _assemble(reader: JournalReader, folders: tuple[str, ...]) -> Journals:

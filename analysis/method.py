@@ -17,6 +17,7 @@ def paragraphs(journals: Journals, tables: Tables) -> list[tuple[str, str]]:
     measured = [
         ("One trial", _trial(journals, tables.trials)),
         ("Comparison", _comparison(tables)),
+        ("Averages", _averages()),
         ("Memory", _memory()),
         ("Same work", _matching(tables)),
     ]
@@ -85,6 +86,14 @@ def _apart(trials: pd.DataFrame) -> str:
     return (
         f" The trials ran under {kinds} provenances (kinds of machine, or versions); trials of different provenance "
         "are not paired."
+    )
+
+
+def _averages() -> str:
+    return (
+        "Step times of a condition's launches average arithmetically, throughputs harmonically. The interval of the "
+        f"mean is Student's with {1 - ALPHA:.0%}, made for its logarithm (standard error of the mean over the mean) "
+        "and turned back: mean ÷ f to mean × f. A time cannot be negative, and neither can its interval."
     )
 
 

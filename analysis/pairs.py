@@ -114,10 +114,10 @@ def _pair_row(
         "not_ok_b_count": pair.second.not_ok,
         "unpaired_blocks_count": len(set(pair.first.usable) ^ set(pair.second.usable)),
         "method": methods,
-        "time_ratio": math.exp(mean),
-        "time_ratio_low": math.exp(low),
-        "time_ratio_high": math.exp(high),
-        "hodges_lehmann_ratio": math.exp(effect.hodges_lehmann),
+        "time_ratio": statistics.ratio(mean),
+        "time_ratio_low": statistics.ratio(low),
+        "time_ratio_high": statistics.ratio(high),
+        "hodges_lehmann_ratio": statistics.ratio(effect.hodges_lehmann),
         "paired_sd_log": deviation,
         "p_value": effect.p,
         "equivalence_p_value": effect.p_equivalence,
@@ -169,7 +169,7 @@ def _disagreement(effect: statistics.Effect) -> str:
     if n < 2 or abs(effect.hodges_lehmann - mean) <= (high - low) / 6:
         return ""
     place = "outside" if not low <= effect.hodges_lehmann <= high else "far from the middle of"
-    ratio = words.ratio(math.exp(effect.hodges_lehmann))
+    ratio = words.ratio(statistics.ratio(effect.hodges_lehmann))
     return f"the Hodges–Lehmann estimate {ratio} lies {place} the t interval: look at the blocks"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.figures.gallery import Drawing, draw_all
+from analysis.drawing import draw_all
+from analysis.figures.gallery import Drawing
 from analysis.load import Journals, read_journals
 from analysis.paper import require_typst, write_paper
 from analysis.report import write_report
@@ -35,8 +36,7 @@ def analyse(folders: list[Path], output: Path, margin: float = MARGIN, paper: bo
         require_typst()
     journals = read_journals(folders)
     tables = build_tables(journals, margin)
-    write_tables(journals, tables, output)
-    drawings = draw_all(tables, output / "figures")
+    drawings = draw_all(tables, output / "figures", lambda: write_tables(journals, tables, output))
     report = write_report(journals, tables, drawings, output / "report.html")
     printed = write_paper(journals, tables, drawings, output) if paper else None
     return Analysis(journals, tables, drawings, report, printed)

@@ -16,6 +16,9 @@ MANY_BYTES = 96 * 2**20
 #: More processes than this would wait for the one that joins what they found.
 MOST_PROCESSES = 8
 
+#: A process reads so much at a time: what it found is then no more than it and the one that joins can hold.
+MOST_PART_BYTES = 128 * 2**20
+
 
 def read_all(files: list[tuple[int, Path, str]]) -> JournalReader:
     """What these files hold: (number of the folder, path, name to show) of each, in order."""
@@ -26,7 +29,8 @@ def read_all(files: list[tuple[int, Path, str]]) -> JournalReader:
         for file in files:
             whole.read(next(parts(*file, 2**63)))
         return whole
-    pieces = [part for file in files for part in parts(*file, -(-total // processes))]
+    rounds = -(-total // (processes * MOST_PART_BYTES))  # all processes have as much to do
+    pieces = [part for file in files for part in parts(*file, -(-total // (processes * rounds)))]
     # started afresh: a copy of this process would hold threads that were in the middle of something
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         for reader in pool.map(read_part, pieces):

@@ -21,6 +21,9 @@ MOST_ROWS = 500
 #: Size of a figure on the page: its letters of 8 and 9 pt become 12 and 14 px.
 PIXELS_PER_POINT = 1.5
 
+#: On a narrow screen a figure shrinks by this factor at most and scrolls from there on: letters stay at 9 px.
+LEAST_SCALE = 0.75
+
 
 def write_report(journals: Journals, tables: Tables, drawings: list[Drawing], path: Path) -> Path:
     """The report. Everything that comes from records is escaped by the template."""
@@ -146,9 +149,10 @@ def inline_svg(drawing: Drawing) -> str:
 
 
 def _sized(found: re.Match[str]) -> str:
-    """The opening tag with a width in px instead of pt: letters are then of one size in all figures."""
-    width = f' style="width:{float(found[2]) * PIXELS_PER_POINT:.0f}px"' if found[2] else ""
-    return f'<svg role="img"{width} {found[1] or ""}'
+    """The opening tag with widths in px instead of pt: letters are then of one size in all figures."""
+    width = float(found[2] or 0) * PIXELS_PER_POINT
+    size = f' style="width:{width:.0f}px;min-width:{width * LEAST_SCALE:.0f}px"' if found[2] else ""
+    return f'<svg role="img"{size} {found[1] or ""}'
 
 
 def _flat(facts: Any, prefix: str = "") -> Any:

@@ -16,7 +16,7 @@ from analysis import windows
 from analysis.allocators.tenants import Chip
 from analysis.allocators.traces import PlannedBuffers
 from runners.lines import RecordError
-from runners.records import OutcomeKind
+from runners.records import Evidence, OutcomeKind
 from runners.specs import SCHEMA_VERSION
 
 #: The package whose version counts as the framework's.
@@ -27,6 +27,9 @@ SOLO = "solo"
 
 _OUTCOMES = frozenset(kind.value for kind in OutcomeKind)
 _INT64_MAX = 2**63 - 1
+
+#: Beyond these no clock can have shown a time, nor a design have a place: thirty years, the clock's tick, 2³¹ trials.
+_LONGEST_SECONDS, _TICK_SECONDS, _MOST_PLACES = 1e9, 1e-9, 2**31
 
 
 @dataclass
@@ -83,10 +86,10 @@ def _row(body: dict[str, Any]) -> Row:
     return Row(
         values=values,
         settings=dict(spec["settings"]),
-        started_utc=body.get("started_utc") or "",
+        started_utc=_text(body.get("started_utc")) or "",
         losses=np.array(losses),
         reference_losses=np.array(_floats(report["match"]["reference_losses"])),
-        input_hash=report["match"]["input_hash"],
+        input_hash=_text(report["match"]["input_hash"]),
         precision=str(spec["workload"].get("precision") or "float32"),
         series=_series(report["timings"]) if spec["protocol"]["interleave"] else None,
         timeline=_timeline(body.get("plan") or {}),
@@ -100,10 +103,10 @@ def _asked(spec: dict[str, Any]) -> dict[str, Any]:
     return {
         "trial_id": str(spec["trial_id"]),
         "condition_id": str(spec["condition_id"]),
-        "block": _integer(spec["block"]),
-        "order": _integer(spec["order"]),
-        "seed": _integer(spec["seed"]),
-        "evidence": _text(spec["evidence"]),
+        "block": _place(spec, "block"),
+        "order": _place(spec, "order"),
+        "seed": _integer(spec["seed"], least=-_INT64_MAX),
+        "evidence": Evidence(spec["evidence"]).value,
         "framework": _text(framework["name"]),
         "compile": _text(framework["compile"]),
         "device": _text(spec["device"]["kind"]),
@@ -139,7 +142,7 @@ def _ended(body: dict[str, Any]) -> dict[str, Any]:
         "session_id": _text(body["session_id"]),
         "provenance_hash": _text(body["provenance_hash"]) or "",
         "start": _text(body["start"]),
-        "elapsed_seconds": _float(body["elapsed_seconds"]),
+        "elapsed_seconds": _duration(body, "elapsed_seconds"),
         "bytes_asked": _integer(outcome["bytes_asked"]),
         "bytes_available": _integer(outcome["bytes_available"]),
     }
@@ -147,29 +150,29 @@ def _ended(body: dict[str, Any]) -> dict[str, Any]:
 
 def _timed(timings: dict[str, Any], counts: dict[str, Any], outcome: str) -> dict[str, Any]:
     """Times. `step_seconds` is given for ok trials only: a survivor's half measurement is no value to average."""
-    summary = windows.summarise(_floats(timings["window_seconds"]))
+    summary = windows.summarise(_windows(timings["window_seconds"]))
     steps = _integer(timings["steps_per_window"])
     step = None
-    if outcome == OutcomeKind.OK and summary.median_seconds and summary.median_seconds > 0 and steps:
+    if outcome == OutcomeKind.OK and summary.median_seconds and steps:
         step = summary.median_seconds / steps
     examples = _integer(counts["examples_per_step"])
     return {
         "step_seconds": step,
         "examples_per_second": examples / step if step and examples else None,
-        "compile_seconds": _float(timings["compile_seconds"]),
-        "first_step_seconds": _float(timings["first_step_seconds"]),
+        "compile_seconds": _duration(timings, "compile_seconds"),
+        "first_step_seconds": _duration(timings, "first_step_seconds"),
         "compile_method": _text(timings["compile_method"]),
-        "trace_seconds": _float(timings["trace_seconds"]),
-        "lower_seconds": _float(timings["lower_seconds"]),
+        "trace_seconds": _duration(timings, "trace_seconds"),
+        "lower_seconds": _duration(timings, "lower_seconds"),
         "retrace_seconds": _total(timings.get("retrace_seconds") or []),
-        "import_seconds": _float(timings["import_seconds"]),
+        "import_seconds": _duration(timings, "import_seconds"),
         "steps_per_window": steps,
         "windows": len(timings["window_seconds"]) or None,
         "window_seconds_median": summary.median_seconds,
         "window_lag1_correlation": summary.lag1,
         "mild_outlier_windows": summary.mild,
         "severe_outlier_windows": summary.severe,
-        "steady": timings["steady"],
+        "steady": _flag(timings["steady"]),
     }
 
 
@@ -216,12 +219,12 @@ def _planned(plan: dict[str, Any]) -> dict[str, Any]:
         "planned_bytes_accessed": _float(plan.get("bytes_accessed")),
         "predicted_step_seconds": _float(plan.get("predicted_step_seconds")),
         "usable_bytes": _integer(plan.get("usable_bytes")),
-        "fits": plan.get("fits"),
+        "fits": _flag(plan.get("fits")),
         "planned_matrix_flops": _integer(plan.get("matrix_flops")),
         "planned_lowered_flops": _float(plan.get("lowered_flops")),
-        "planned_margin_bytes": _integer(plan.get("margin_bytes")),
+        "planned_margin_bytes": _integer(plan.get("margin_bytes"), least=-_INT64_MAX),
         **{name: _text(plan.get(name)) or None for name in _PLAN_TEXTS},
-        "plan_cached": plan.get("cached"),
+        "plan_cached": _flag(plan.get("cached")),
         "plan_compile_seconds": _float(plan.get("compile_seconds")),
     }
 
@@ -310,11 +313,44 @@ def _total(values: list[Any]) -> float | None:
     return math.fsum(_floats(values)) if values else None
 
 
-def _integer(value: Any) -> int | None:
-    """None, or the integer; a whole float is one too. Anything a 64-bit column cannot hold is an error."""
+def _integer(value: Any, least: int = 0) -> int | None:
+    """None, or the integer; a whole float is one too. Fewer than none, or more than 64 bits hold, is an error."""
     if value is None:
         return None
     number = int(value)
-    if number != value or abs(number) > _INT64_MAX:
-        raise ValueError(f"{value!r} is no 64-bit integer")
+    if number != value or not least <= number <= _INT64_MAX:
+        raise ValueError(f"{value!r} is no 64-bit integer from {least} on")
     return number
+
+
+def _flag(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _place(spec: dict[str, Any], name: str) -> int:
+    """A block's or a trial's place in the design, without which it cannot be paired."""
+    place = _integer(spec[name])
+    if place is None or place > _MOST_PLACES:
+        raise ValueError(f"{name} {place!r} is no place in a design")
+    return place
+
+
+def _duration(values: dict[str, Any], name: str) -> float | None:
+    """Seconds; None where there is no number. What no clock shows is an error: the record is not to be trusted."""
+    seconds = _float(values[name])
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    if not 0 <= seconds <= _LONGEST_SECONDS:
+        raise ValueError(f"{name} {seconds:g}, which no clock shows")
+    return seconds
+
+
+def _windows(values: list[Any]) -> list[float]:
+    """Seconds of every window; those that are no number stay in. A window takes a clock's tick at least."""
+    seconds = _floats(values)
+    for number, one in enumerate(seconds):
+        if math.isfinite(one) and not _TICK_SECONDS <= one <= _LONGEST_SECONDS:
+            raise ValueError(f"window {number} of {one:g} s, which no clock shows")
+    return seconds

@@ -51,8 +51,9 @@ def _conditions(table: pd.DataFrame, most: int) -> ShownTable:
         "#live peak (MiB)": lambda row: _number(row["device_live_peak_median_bytes"], words.MIB),
     }
     caption = (
-        "Conditions. Arithmetic mean of step times over n launches with its t interval, harmonic mean of throughput, "
-        "mean compile time, median host peak above baseline and median peak of live bytes on the device."
+        "Conditions. Arithmetic mean of step times over n launches with its t interval (on the log scale), harmonic "
+        "mean of throughput, mean compile time, median host peak above baseline and median peak of live bytes on the "
+        "device."
     )
     return _table("conditions", caption, table, columns, most)
 

@@ -92,7 +92,7 @@ def build_tables(journals: Journals, margin: float) -> Tables:
     measured, probes, planned = trials[ran & ~searched], trials[ran & searched], trials[~ran]
     probed = set(probes["condition_id"])
     labels = _labels(journals, set(planned["condition_id"]) - set(measured["condition_id"]), probed)
-    apart = set(planned["condition_id"]) | probed
+    apart = (set(planned["condition_id"]) | probed) - set(measured["condition_id"])
     asked = {c: s for c, s in journals.conditions.items() if c not in apart}
     primary = primary_settings(journals.sessions, asked or journals.conditions)
     found = find_pairs(measured, places(asked or journals.conditions, primary))
@@ -194,11 +194,29 @@ def write_tables(journals: Journals, tables: Tables, folder: Path) -> None:
         write_csv(getattr(tables, name), target / f"{name}.csv")
 
 
+#: What a spreadsheet takes for a formula where a cell begins with it (OWASP, "CSV injection").
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
 def write_csv(table: pd.DataFrame, path: Path) -> None:
     """A CSV as UTF-8: missing is empty, booleans are true and false, floats are written so that they read back exactly.
 
-    Read it with `keep_default_na=False` for the columns of names: a level may be called None, null or NA.
+    Read it with `keep_default_na=False` for the columns of names: a level may be called None, null or NA. A text that
+    a spreadsheet would run as a formula gets an apostrophe in front; trials.parquet has it as it is.
     """
     flags = [name for name in table.columns if table[name].dtype in ("boolean", "bool")]
-    shown = table.assign(**{name: table[name].map({True: "true", False: "false"}) for name in flags})
+    texts = [name for name in table.columns if table[name].dtype in ("str", "object")]
+    shown = table.assign(
+        **{name: table[name].map({True: "true", False: "false"}) for name in flags},
+        **{name: _without_formulas(table[name]) for name in texts},
+    )
     shown.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")
+
+
+def _without_formulas(texts: pd.Series) -> pd.Series:
+    """The column with an apostrophe before what begins as a formula does; a number such as -5 is none."""
+    begins = texts.str.startswith(_FORMULA_STARTS, na=False).astype(bool)
+    if not begins.any():
+        return texts
+    formulas = begins & pd.to_numeric(texts.where(begins), errors="coerce").isna()
+    return texts.where(~formulas, "'" + texts.astype("str"))

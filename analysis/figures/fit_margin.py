@@ -29,7 +29,7 @@ def draw(tables: Tables) -> Figure:
         if np.isfinite(share):
             axes[0].plot([share], [row], marker=style.marker(name), color=style.colour(name), linestyle="none")
             fits = share <= 100
-            words = f"{100 - share:,.1f} % left" if fits else f"✕ lacks {share - 100:,.1f} %"
+            words = f"{100 - share:,.2f} % left" if fits else f"✕ lacks {share - 100:,.1f} %"
             style.beside(axes[0], row, words, style.FAINT if fits else style.FAILURE)
     style.footnote(axes[0], "The line is what the compiler grants one device." + cut)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import pkgutil
@@ -25,6 +26,17 @@ METADATA: dict[str, dict[str, None]] = {
 
 PADDING_INCHES = 0.12
 
+#: How a table that may be empty is said, where its name is no words.
+SAID = {
+    "measured_capacity": "trials that searched for the largest batch",
+    "compiled_capacity": "compiled trials with a batch",
+    "compiled": "compiled trials",
+    "plan_differences": "plans of two frameworks to compare",
+    "timelines": "plans that tell their live bytes",
+    "modelled": "plans to replay",
+    "tenants": "trials that shared a device",
+}
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -41,28 +53,32 @@ class Drawing:
     section: str = ""
 
 
-def discover() -> list[ModuleType]:
+@functools.cache
+def discover() -> tuple[ModuleType, ...]:
     """All figure modules (those with a QUESTION), by their ORDER and name."""
-    names = [info.name for info in pkgutil.iter_modules(figures.__path__)]
-    modules = [importlib.import_module(f"{figures.__name__}.{name}") for name in names]
+    files = [info.name for info in pkgutil.iter_modules(figures.__path__)]
+    modules = [importlib.import_module(f"{figures.__name__}.{name}") for name in files]
     found = [module for module in modules if hasattr(module, "QUESTION")]
-    return sorted(found, key=lambda module: (module.ORDER, module.__name__))
+    return tuple(sorted(found, key=lambda module: (module.ORDER, module.__name__)))
 
 
-def draw_all(tables: Tables, folder: Path) -> list[Drawing]:
-    """Every figure into `folder`. Those of an earlier analysis are removed first, files of any other name are not."""
+def named() -> dict[str, ModuleType]:
+    """Name of a figure and of its files → its module, in the order in which they are shown."""
+    return {module.__name__.rpartition(".")[2]: module for module in discover()}
+
+
+def clear(folder: Path) -> None:
+    """Make `folder`, without the figures of an earlier analysis; files of any other name stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    modules = discover()
-    for module, kind in itertools.product(modules, METADATA):
-        (folder / f"{module.__name__.rpartition('.')[2]}.{kind}").unlink(missing_ok=True)
-    return [_draw_one(module, tables, folder) for module in modules]
+    for name, kind in itertools.product(named(), METADATA):
+        (folder / f"{name}.{kind}").unlink(missing_ok=True)
 
 
 def missing_data(module: ModuleType, tables: Tables) -> str:
     """Why a figure cannot be drawn, in words; empty where it can."""
     table = getattr(tables, module.TABLE)
     if table.empty:
-        return f"there are no {module.TABLE}"
+        return f"there are no {SAID.get(module.TABLE, module.TABLE)}"
     empty = [name for name in module.COLUMNS if name not in table or table[name].isna().all()]
     if empty:
         return f"no row of {module.TABLE} has {', '.join(empty)}"
@@ -76,8 +92,9 @@ def draw(module: ModuleType, tables: Tables) -> Figure:
         return module.draw(tables)
 
 
-def _draw_one(module: ModuleType, tables: Tables, folder: Path) -> Drawing:
-    name = module.__name__.rpartition(".")[2]
+def draw_one(name: str, tables: Tables, folder: Path) -> Drawing:
+    """The figure of this name into `folder`, where it has data."""
+    module = named()[name]
     evidence, section = getattr(module, "EVIDENCE", "measured"), getattr(module, "SECTION", "")
     reason = missing_data(module, tables)
     if reason:

@@ -15,8 +15,14 @@ from analysis.frames import is_mixed
 from analysis.labels import framework_label
 from runners.records import OutcomeKind
 
+#: The axis goes beyond what was seen by this factor at most, whatever the intervals are.
+MOST_REACH = 3.0
+
 #: At most this many points a row: of more launches evenly spaced order statistics are drawn, which keep the shape.
 MOST_POINTS = 60
+
+#: At most this many a panel, where there are many rows: more cannot be told apart, and make files of megabytes.
+MOST_POINTS_OF_ALL = 1_200
 
 #: A mode that has no meaning somewhere is an answer, no failure.
 FAILURES = [kind.value for kind in OutcomeKind if kind not in (OutcomeKind.OK, OutcomeKind.NOT_APPLICABLE)]
@@ -44,29 +50,30 @@ def frameworks(table: pd.DataFrame) -> list[str]:
     return [framework_label(*names) for names in zip(table["framework"], table["compile"], strict=True)]
 
 
-def values_by_row(conditions: pd.DataFrame, trials: pd.DataFrame, column: str) -> list[np.ndarray]:
-    """For every row of `conditions` the values of its ok launches, thinned to what can be drawn."""
+def values_by_row(conditions: pd.DataFrame, trials: pd.DataFrame, column: str, scale: float = 1.0) -> list[np.ndarray]:
+    """For every row of `conditions` the values of its ok launches × `scale`, thinned to what can be drawn."""
     ok = trials[trials["step_seconds"].notna() & trials[column].notna()]
     groups = {key: values.to_numpy(float) for key, values in ok.groupby(KEY, sort=False, dropna=False)[column]}
     found = [groups.get(key, np.array([])) for key in zip(*(conditions[name] for name in KEY), strict=True)]
-    return [_thinned(values) for values in found]
+    most = min(MOST_POINTS, MOST_POINTS_OF_ALL // max(len(found), 1))
+    return [_thinned(values, most) * scale for values in found]
 
 
-def _thinned(values: np.ndarray) -> np.ndarray:
-    if len(values) <= MOST_POINTS:
+def _thinned(values: np.ndarray, most: int) -> np.ndarray:
+    if len(values) <= most:
         return values
-    return np.sort(values)[np.linspace(0, len(values) - 1, MOST_POINTS).astype(int)]
+    return np.sort(values)[np.linspace(0, len(values) - 1, most).astype(int)]
 
 
-def draw_points(axis: Axes, values: list[np.ndarray], names: list[str], scale: float) -> None:
-    """The launches of each row, spread a little in the order in which they are given. `scale` turns them into units."""
+def draw_points(axis: Axes, values: list[np.ndarray], names: list[str]) -> None:
+    """The launches of each row, spread a little in the order in which they are given."""
     rows = [row for row, found in enumerate(values) for _ in found]
     if not rows:
         return
     spread = [place for found in values for place in np.linspace(-0.22, 0.22, len(found)) * (len(found) > 1)]
     data = pd.DataFrame(
         {
-            "x": np.concatenate(values) * scale,
+            "x": np.concatenate(values),
             "y": np.array(rows) + np.array(spread),
             "framework": [names[row] for row in rows],
         }
@@ -90,12 +97,28 @@ def draw_points(axis: Axes, values: list[np.ndarray], names: list[str], scale: f
     axis.set_ylabel("")
 
 
-def draw_interval(axis: Axes, row: int, centre: float, low: float, high: float, left: float) -> None:
-    """Mean as a diamond with its interval, where there is one. `left` is where an interval is cut on a log axis."""
-    if np.isfinite(low) or np.isfinite(high):
-        ends = [max(low, left) if np.isfinite(low) else centre, high if np.isfinite(high) else centre]
-        axis.plot(ends, [row, row], color=style.INK, linewidth=1.6, solid_capstyle="butt", zorder=4)
-    axis.plot([centre], [row], marker="D", markersize=5, color=style.INK, zorder=5)
+def draw_means(axis: Axes, intervals: pd.DataFrame, values: list[np.ndarray], label: str) -> str:
+    """Scale the axis, and draw each row's mean as a diamond with its interval, where there is one.
+
+    `intervals` has three columns, mean, low and high, in the units of `label`; `values` are the launches of each row.
+    An interval of two or three launches may be a hundred times as long as all that was seen: it is cut, with an arrow.
+    Returns the sentence that says so, or an empty text.
+    """
+    means, lows, highs = intervals.to_numpy(float).T
+    seen = np.concatenate([*values, means[np.isfinite(means)]])
+    least, most = (seen.min() / MOST_REACH, seen.max() * MOST_REACH) if len(seen) else (0.0, 0.0)
+    style.value_axis(axis, seen, label, include=[*np.maximum(lows, least), *np.minimum(highs, most)])
+    left, right = axis.get_xlim()
+    for row in np.flatnonzero(np.isfinite(means)):
+        if np.isfinite(lows[row]):
+            ends = [max(lows[row], left), min(highs[row], right)]
+            axis.plot(ends, [row, row], color=style.INK, linewidth=1.6, solid_capstyle="butt", zorder=4)
+            inside = axis.get_yaxis_transform()
+            for cut, place, arrow in ((lows[row] < left, 0.012, "<"), (highs[row] > right, 0.988, ">")):
+                if cut:
+                    axis.plot([place], [row], marker=arrow, color=style.INK, markersize=6, transform=inside, zorder=4)
+        axis.plot([means[row]], [row], marker="D", markersize=5, color=style.INK, zorder=5)
+    return " Arrow: the interval goes on." if (lows < left).any() or (highs > right).any() else ""
 
 
 def say_outcomes(axis: Axes, row: int, condition: dict[str, Any], interval: bool = True) -> None:

@@ -36,13 +36,13 @@ def draw(tables: Tables) -> Figure:
 
 
 def _draw_panel(axis: Axes, rows: pd.DataFrame, trials: pd.DataFrame, column: str, label: str) -> None:
-    values = launches.values_by_row(rows, trials, column)
+    values = launches.values_by_row(rows, trials, column, 1 / MIB)
     medians = rows[column.replace("_bytes", "_median_bytes")].to_numpy(float) / MIB
     names = launches.frameworks(rows)
-    style.value_axis(axis, np.concatenate([medians, *(found / MIB for found in values)]), label, zero=True)
+    style.value_axis(axis, np.concatenate([medians, *values]), label, zero=True)
     for row, median in enumerate(medians):
         if np.isfinite(median):
             axis.barh(row, median, height=0.55, color=style.colour(names[row]), alpha=0.35, linewidth=0)
         else:
             axis.text(0.02, row, "not measured", transform=axis.get_yaxis_transform(), va="center", color=style.FAINT)
-    launches.draw_points(axis, values, names, 1 / MIB)
+    launches.draw_points(axis, values, names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.figures import launches, style
@@ -20,15 +19,13 @@ MS = 1e3
 def draw(tables: Tables) -> Figure:
     """One row a condition: launches as points, arithmetic mean and 95 % t interval over launches, in ms."""
     rows, cut = launches.shown_conditions(tables.conditions, "step_seconds_mean")
-    values = launches.values_by_row(rows, tables.trials, "step_seconds")
+    values = launches.values_by_row(rows, tables.trials, "step_seconds", MS)
     figure, (axis,) = style.row_figure(launches.row_names(rows), QUESTION)
-    style.value_axis(axis, np.concatenate(values) * MS, "step time (ms)", include=list(rows["step_seconds_high"] * MS))
-    launches.draw_points(axis, values, launches.frameworks(rows), MS)
-    left = axis.get_xlim()[0]
+    launches.draw_points(axis, values, launches.frameworks(rows))
+    intervals = rows[["step_seconds_mean", "step_seconds_low", "step_seconds_high"]] * MS
+    reaching = launches.draw_means(axis, intervals, values, "step time (ms)")
     for row, condition in enumerate(records(rows)):
-        if condition["launches_count"]:
-            mean, low, high = (condition[f"step_seconds_{name}"] * MS for name in ("mean", "low", "high"))
-            launches.draw_interval(axis, row, mean, low, high, left)
         launches.say_outcomes(axis, row, condition)
-    style.footnote(axis, "Points: launches (median window). Diamond: arithmetic mean with its 95 % t interval." + cut)
+    note = "Points: launches (median window). Diamond: arithmetic mean with its 95 % t interval."
+    style.footnote(axis, note + reaching + cut)
     return figure

@@ -15,6 +15,7 @@ from runners.records import Plan
 from tests.analysis import records_factory as factory
 
 JAX, TF = factory.condition("jax"), factory.condition("tf")
+OTHER = factory.condition("jax", allocation="odd |\n\n name")
 NOISE = (0.99, 1.0, 1.01, 0.995, 1.005)
 
 
@@ -191,6 +192,29 @@ def test_empty_studies_do_not_crash_it(tmp_path: Path) -> None:
     found = compare(*folders, 0.02)
     assert found.not_comparable["reason"].tolist() == ["a: not run; b: not run"]
     assert (found.regressions, found.lost) == (0, 0)
+
+
+def test_a_regression_that_nothing_could_show_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A check that compared nothing, as after a setting was renamed, must not pass."""
+    folders = [str(study(tmp_path / "a", (1, 1))), str(factory.study(tmp_path / "b", [OTHER], lambda *_: 0.01))]
+    assert main(["compare", *folders, "--quiet"]) == 0
+    assert main(["compare", *folders, "--quiet", "--fail-on-regression"]) == 2
+    assert capsys.readouterr().err == "analysis: nothing of the two studies could be compared: see Not comparable\n"
+
+
+def test_a_name_of_several_lines_stays_one_line_of_the_list(tmp_path: Path) -> None:
+    folders = [str(study(tmp_path / "a", (1, 1))), str(factory.study(tmp_path / "b", [OTHER], lambda *_: 0.01))]
+    assert main(["compare", *folders, "--quiet", "--output", str(tmp_path / "out")]) == 0
+    lines = (tmp_path / "out" / "compare.md").read_text().splitlines()
+    assert all(line == "" or line[0] in "-#" for line in lines)
+    assert any("allocation odd | name, there default" in line for line in lines)
+
+
+def test_a_place_that_cannot_be_written_is_a_wrong_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    first = str(study(tmp_path / "a", (1, 1)))
+    assert main(["compare", first, first, "--output", str(tmp_path / "file" / "out")]) == 2
+    assert "make room there or give --output DIR" in capsys.readouterr().err
 
 
 def test_older_versions_are_left_out_and_counted(tmp_path: Path) -> None:

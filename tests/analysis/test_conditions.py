@@ -46,9 +46,9 @@ def test_one_replicate_beside_three(tmp_path: Path) -> None:
     tables = tables_of(factory.write(tmp_path / "s", factory.session([JAX, factory.condition("tf")]), *trials))
     three, one = tables.conditions.to_dict("records")
     assert math.isnan(one["step_seconds_low"]) and one["interval_note"] == "n = 1: no interval"
-    # 10, 11, 12 ms: sd 1 ms, t(.975, 2) = 4.302653, half-width 4.302653 / √3 ms
-    half = 4.302652729911275e-3 / math.sqrt(3)
-    assert (three["step_seconds_low"], three["step_seconds_high"]) == pytest.approx((0.011 - half, 0.011 + half))
+    # 10, 11, 12 ms: sd 1 ms, t(.975, 2) = 4.302653, error of the mean's logarithm 1/√3 ÷ 11
+    factor = math.exp(4.302652729911275 / math.sqrt(3) / 11)
+    assert (three["step_seconds_low"], three["step_seconds_high"]) == pytest.approx((0.011 / factor, 0.011 * factor))
     pair = tables.pairs.iloc[0]
     assert pair["verdict"] == "n = 1: no interval" and math.isnan(pair["time_ratio_low"])
     assert pair["sentence"] == "jax takes 1.000 × the time of tf in the one common block (n = 1: no interval)"
@@ -62,11 +62,14 @@ def test_times_average_arithmetically_and_rates_harmonically(tmp_path: Path) -> 
     assert row["examples_per_second_harmonic_mean"] == pytest.approx(256 / 0.0505)
 
 
-def test_no_upper_throughput_where_the_interval_reaches_zero(tmp_path: Path) -> None:
+def test_an_interval_of_a_time_never_reaches_zero(tmp_path: Path) -> None:
+    """1 and 100 ms: around the mean of 50.5 ms Student's interval would begin at −578 ms."""
     folder = factory.study(tmp_path / "s", [JAX], lambda _, block: (0.001, 0.1)[block], blocks=2)
     row = tables_of(folder).conditions.iloc[0]
-    assert row["step_seconds_low"] < 0
-    assert math.isnan(row["examples_per_second_high"])
+    # sd 99/√2 ms, t(.975, 1) = 12.7062: 12.7062 · 49.5 / 50.5 on the log scale
+    factor = math.exp(12.706204736174694 * 49.5 / 50.5)
+    assert (row["step_seconds_low"], row["step_seconds_high"]) == pytest.approx((0.0505 / factor, 0.0505 * factor))
+    assert row["examples_per_second_high"] == pytest.approx(256 / row["step_seconds_low"])
     assert row["examples_per_second_low"] == pytest.approx(256 / row["step_seconds_high"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +13,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis.figures import gallery, style, waterfall
+from analysis import drawing
+from analysis.figures import compile_time, gallery, style, waterfall
 from analysis.figures.launches import shown_conditions
 from analysis.load import read_journals
 from analysis.tables import Tables, build_tables
@@ -133,6 +135,29 @@ def test_mean_of_one_and_a_hundred_is_drawn_where_it_is(tmp_path: Path) -> None:
     assert [line.get_xdata()[0] for line in axis.lines if line.get_marker() == "D"] == pytest.approx([50.5])
 
 
+def test_an_interval_far_beyond_the_launches_is_cut_and_said(tmp_path: Path) -> None:
+    """Two launches of 8 and 13 ms: the interval ends at 0.6 and 180 ms, which would leave no room to see them."""
+    folder = factory.study(tmp_path / "s", [factory.condition()], lambda _, block: (0.008, 0.013)[block], blocks=2)
+    figure = gallery.draw(MODULES["step_time"], tables_of(folder))
+    axis = figure.axes[0]
+    low, high = axis.get_xlim()
+    assert 2 < low < 8 and 13 < high < 60
+    assert [line.get_marker() for line in axis.lines if line.get_marker() in ("<", ">")] == ["<", ">"]
+    assert any(text.endswith("Arrow: the\ninterval goes on.") for text in texts(figure))
+    steady = factory.study(tmp_path / "t", [factory.condition()], lambda _, block: 0.01 + 1e-5 * block)
+    assert not any("Arrow" in text for text in texts(gallery.draw(MODULES["step_time"], tables_of(steady))))
+
+
+def test_the_parts_of_start_up_add_up(tmp_path: Path) -> None:
+    """Recorded: import 0.7 s, trace 0.1, lower 0.2 (jax alone tells it), compile 1.0 in all, first step after 1.5."""
+    tables = study_of(tmp_path, 1)
+    parts = compile_time.split(tables.conditions)
+    assert parts.loc[0].to_dict() == pytest.approx({"import": 0.7, "trace": 0.1, "lower": 0.2, "compile": 0.7})
+    assert parts.loc[1].to_dict() == pytest.approx({"import": 0.7, "trace": 0.1, "lower": 0.0, "compile": 0.9})
+    marks = gallery.draw(MODULES["compile_time"], tables).axes[0].lines[0]
+    assert marks.get_xdata() == pytest.approx([2.2, 2.2])
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_nothing_to_draw_is_said(tmp_path: Path, name: str) -> None:
     tables = tables_of(factory.write(tmp_path / "s", factory.session([factory.condition()])))
@@ -142,7 +167,7 @@ def test_nothing_to_draw_is_said(tmp_path: Path, name: str) -> None:
 def test_a_missing_quantity_skips_its_figure(tmp_path: Path) -> None:
     trial = factory.trial(factory.condition(), 0, 0.01, host_mib=None, compile_seconds=None)
     tables = tables_of(factory.write(tmp_path / "s", factory.session([factory.condition()], 1), trial))
-    drawings = {drawing.name: drawing for drawing in gallery.draw_all(tables, tmp_path / "figures")}
+    drawings = {drawing.name: drawing for drawing in drawing.draw_all(tables, tmp_path / "figures")}
     assert drawings["memory"].skipped == "no row of conditions has host_peak_above_baseline_median_bytes"
     assert drawings["compile_time"].skipped and drawings["compile_time"].svg is None
     assert drawings["ratios"].skipped == "there are no pairs"
@@ -160,11 +185,43 @@ def test_figures_are_the_same_bytes_twice_and_stale_ones_go(tmp_path: Path) -> N
         (tmp_path / "figures" / f"{name}.svg").write_text("old")
     contents = []
     for _ in range(2):
-        gallery.draw_all(tables, tmp_path / "figures")
+        drawing.draw_all(tables, tmp_path / "figures")
         contents.append({path.name: path.read_bytes() for path in (tmp_path / "figures").iterdir()})
     assert contents[0] == contents[1]
     assert f"{skipped}.svg" not in contents[0]
     assert contents[0]["mine.svg"] == b"old"
+
+
+def test_a_large_study_is_drawn_by_several_processes_to_the_same_bytes(tmp_path: Path) -> None:
+    """With two processes one draws beside this one; how they share the figures is up to chance."""
+    tables = study_of(tmp_path, 10)
+    order: list[str] = []
+    drawings = {
+        count: drawing.draw_all(tables, tmp_path / f"by{count}", lambda: order.append("written"), processes=count)
+        for count in (1, 2, 3)
+    }
+    assert order == ["written"] * 3
+    files = {
+        count: {path.name: path.read_bytes() for path in (tmp_path / f"by{count}").iterdir()} for count in drawings
+    }
+    assert len(files[1]) == 3 * sum(one.svg is not None for one in drawings[1]) > 20
+    assert files[1] == files[2] == files[3]
+    for count in (2, 3):
+        assert [(one.name, one.skipped) for one in drawings[count]] == [(one.name, one.skipped) for one in drawings[1]]
+
+
+def test_the_size_of_a_study_decides_who_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn_by: list[int] = []
+    draw_one = gallery.draw_one
+    monkeypatch.setattr(gallery, "draw_one", lambda *what: drawn_by.append(os.getpid()) or draw_one(*what))
+    tables = study_of(tmp_path, 1)
+    drawing.draw_all(tables, tmp_path / "small")
+    assert drawn_by == [os.getpid()] * len(gallery.named())
+    drawn_by.clear()
+    monkeypatch.setattr(drawing, "MANY_TRIALS", len(tables.trials))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    drawing.draw_all(tables, tmp_path / "large")
+    assert len(drawn_by) < len(gallery.named())
 
 
 def test_drawing_leaves_the_global_style_alone(tmp_path: Path) -> None:

@@ -4,6 +4,10 @@ missing. Each was met by people who compare programs; most have made a reporting
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
+import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,8 @@ from typing import Any
 import pytest
 
 from analysis.pipeline import Analysis, analyse
-from runners.lines import encode_line
+from runners.lines import decode_line, encode_line
+from runners.records import SessionRecord, TrialRecord
 from tests.analysis import records_factory as factory
 from tests.analysis.test_report import visible
 
@@ -174,3 +179,130 @@ def test_lines_of_something_else(tmp_path: Path) -> None:
     analysis, text = finished(folder)
     assert analysis.tables.conditions["launches_count"].tolist() == [1]
     assert len(analysis.journals.bad_lines) == 5 and "5 journal lines could not be read" in text
+
+
+def altered(record: SessionRecord | TrialRecord, place: str, value: Any) -> str:
+    """The record's line with one field replaced and a checksum that fits: a program wrote it so."""
+    body = decode_line(encode_line(record))
+    part = body
+    *path, last = place.split(".")
+    for key in path:
+        part = part[key]
+    part[last] = value
+    return encode_line(body)
+
+
+def with_altered(folder: Path, place: str, value: Any) -> Path:
+    """Two blocks of jax and tf, of which jax's second trial says something else."""
+    trials = [factory.trial(one, b, 0.01 * (1 + n)) for b in range(2) for n, one in enumerate((JAX, TF))]
+    factory.write(folder, factory.session([JAX, TF], 2), *(trial for n, trial in enumerate(trials) if n != 2))
+    with (folder / "journal" / "a.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(altered(trials[2], place, value))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        ("report.timings.window_seconds", [0.5, -1.0, 0.5], "window 1 of -1 s, which no clock shows"),
+        ("report.timings.window_seconds", [1e308] * 3, "window 0 of 1e+308 s"),
+        ("report.timings.window_seconds", [5e-324] * 3, "window 0 of 4.94066e-324 s"),
+        ("report.timings.steps_per_window", -5, "-5 is no 64-bit integer from 0 on"),
+        ("report.timings.compile_seconds", -3.0, "compile_seconds -3, which no clock shows"),
+        ("report.timings.steady", "yes", "'yes' is neither true nor false"),
+        ("elapsed_seconds", -100.0, "elapsed_seconds -100"),
+        ("report.memory.host_peak.value", -5, "-5 is no 64-bit integer"),
+        ("report.counts.examples_per_step", -256, "-256 is no 64-bit integer"),
+        ("spec.block", None, "block None is no place in a design"),
+        ("spec.block", -3, "-3 is no 64-bit integer"),
+        ("spec.block", 2**62, "block 4611686018427387904 is no place"),
+        ("spec.evidence", "imagined", "'imagined' is not a valid Evidence"),
+        ("spec.schema_version", 99, "schema version 99; this program reads"),
+        ("outcome.kind", "melted", "outcome 'melted', which is none of"),
+    ],
+)
+def test_a_record_of_the_impossible_is_a_bad_line(tmp_path: Path, place: str, value: Any, problem: str) -> None:
+    """It is named and left out; what it would have been averaged with stays as it is."""
+    analysis, text = finished(with_altered(tmp_path / "s", place, value))
+    (bad,) = analysis.journals.bad_lines.to_dict("records")
+    assert (bad["line_number"], bad["kept"]) == (5, False) and problem in bad["problem"]
+    assert analysis.tables.conditions["launches_count"].tolist() == [1, 2]
+    assert "1 journal line could not be read as written" in text
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("report.timings.compile_seconds", "inf"),
+        ("report.timings.first_step_seconds", "nan"),
+        ("report.match.input_hash", 5),
+        ("report.warnings", [{"a": 1}, None]),
+        ("report.timings.window_start_seconds", [3.0, 2.0, 1.0]),
+        ("report.counters", {"minor_faults": -5, "steps_measured": -1}),
+        ("spec.settings", {"": 1, "a\nb": "</script>"}),
+        ("started_utc", 5),
+        ("spec.search", "largest_batch"),
+    ],
+)
+def test_an_odd_field_costs_only_itself(tmp_path: Path, place: str, value: Any) -> None:
+    analysis, _ = finished(with_altered(tmp_path / "s", place, value))
+    assert analysis.journals.bad_lines.empty and len(analysis.journals.trials) == 4
+    assert analysis.tables.conditions["step_seconds_mean"].iloc[0] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        ("design.factors", ["framework"], "design.factors is not an object of lists"),
+        ("design.primary", 5, "design.primary is not a text or a list of texts"),
+        ("design.blocks", "three", "design.blocks is not a number of blocks"),
+        ("design.conditions", [{"settings": {}}], "design.conditions is not a list of conditions"),
+        ("design", None, "design is not an object"),
+        ("provenance", None, "provenance is not an object"),
+        ("provenance.versions", "1.0", "provenance.versions is not an object"),
+        ("started_utc", None, "started_utc is not a text"),
+    ],
+)
+def test_a_session_of_another_shape_is_a_bad_line(tmp_path: Path, place: str, value: Any, problem: str) -> None:
+    folder = factory.write(tmp_path / "s", *(factory.trial(one, 0, 0.01) for one in (JAX, TF)))
+    with (folder / "journal" / "a.jsonl").open("a") as stream:
+        stream.write(altered(factory.session([JAX, TF], 1), place, value))
+    analysis, text = finished(folder)
+    assert problem in analysis.journals.bad_lines["problem"].iloc[0]
+    assert "No session line was readable" in text and len(analysis.tables.pairs) == 1
+
+
+def test_half_a_character_is_replaced(tmp_path: Path) -> None:
+    """A name in bytes that are no UTF-8 becomes half of a pair in Python, which JSON can write and no file can hold."""
+    folder = with_altered(tmp_path / "s", "outcome.text", "MARK")
+    path = folder / "journal" / "a.jsonl"
+    *lines, last = path.read_text().splitlines()
+    body = decode_line(last)
+    body["outcome"] |= {"kind": "crash", "text": "broken \udc80 name"}
+    whole = json.dumps(body, separators=(",", ":"))
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
+    path.write_text("\n".join([*lines, f'{whole[:-1]},"checksum":"{digest}"}}', ""]))
+    analysis, text = finished(folder)
+    assert analysis.journals.bad_lines.empty
+    assert "broken \N{REPLACEMENT CHARACTER} name" in text
+
+
+def test_wild_ratios_have_a_wild_interval(tmp_path: Path) -> None:
+    """Ratios of 10¹⁵ and 10⁻¹⁵: the logarithms' mean is 0, their error ln 10¹⁵, t(.975, 1) = 12.7062."""
+    folder = factory.study(tmp_path / "s", [JAX, TF], lambda n, b: 1e5 if (n + b) % 2 else 1e-10, blocks=2)
+    analysis, text = finished(folder)
+    pair = analysis.tables.pairs.iloc[0]
+    high = math.exp(12.706204736174694 * math.log(1e15))
+    assert (pair["time_ratio"], pair["time_ratio_high"]) == (pytest.approx(1.0), pytest.approx(high, rel=1e-9))
+    assert pair["verdict"] == "UNDECIDED" and "95 % interval" in text
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    """A pipe would keep the analysis waiting for ever."""
+    folder = factory.study(tmp_path / "s", [JAX], lambda _, __: 0.01)
+    (folder / "journal" / "folder.jsonl").mkdir()
+    os.mkfifo(folder / "journal" / "pipe.jsonl")
+    (folder / "journal" / "link.jsonl").symlink_to("nowhere")
+    analysis, text = finished(folder)
+    assert analysis.journals.bad_lines["file"].tolist() == [f"s/journal/{n}.jsonl" for n in ("folder", "link", "pipe")]
+    assert len(analysis.tables.trials) == 3 and "no file: nothing was read" in text

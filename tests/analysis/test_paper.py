@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
 import shutil
@@ -10,16 +11,18 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
 from analysis import shown
 from analysis.__main__ import main
 from analysis.figures import gallery
-from analysis.latex import latex
+from analysis.latex import escaped, latex
 from analysis.load import read_journals
 from analysis.method import paragraphs
 from analysis.pipeline import analyse
+from analysis.shown import ShownTable
 from analysis.tables import build_tables, write_tables
 from runners.records import Plan
 from tests.analysis import records_factory as factory
@@ -35,6 +38,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Typst is there, and figures are saved as SVG only, which is all that Typst reads."""
     pytest.importorskip("typst", reason=NO_TYPST)
     monkeypatch.setattr(gallery, "METADATA", {"svg": gallery.METADATA["svg"]})
+
+
+#: What breaks a table or a document in one format or another.
+ODD = ["[a](b)", "* b", "line\n\nbreak", "nul\0tab\t", "\u202eright to left שלום", "🚀 モデル", "-5", "=1+1", "--flag"]
+ODD += ["a|b", "~^`", "<b>&amp;</b>", ""]
 
 
 def small_study(folder: Path) -> Path:
@@ -111,7 +119,7 @@ def test_the_citation_is_valid_as_far_as_a_study_knows(printed: Path) -> None:
 def test_latex_is_booktabs_and_escaped(printed: Path) -> None:
     text = (printed / "tables" / "failures.tex").read_text(encoding="utf-8")
     assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
-    assert r"\input{" not in text and r"\textbackslash input\{/etc/passwd\}" in text
+    assert r"\input{" not in text and r"\textbackslash{}input\{/etc/passwd\}" in text
     row = next(line for line in text.splitlines() if "oom" in line)
     assert len(re.findall(r"(?<!\\)&", row)) == 4 and row.endswith(r"\\")
 
@@ -122,6 +130,36 @@ def test_latex_compiles(printed: Path, tmp_path: Path) -> None:
     head = r"\documentclass{article}\usepackage{booktabs}\usepackage[T1]{fontenc}\begin{document}"
     (tmp_path / "x.tex").write_text(f"{head}{tables}\\end{{document}}")
     subprocess.run(["pdflatex", "-halt-on-error", "x.tex"], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex is installed")
+def test_latex_of_any_text_compiles(tmp_path: Path) -> None:
+    """As the first cell too, where a bracket would be read as an argument of the line break before it."""
+    made = ShownTable(
+        "odd", EVIL, ["first", "second [a]"], [False, True], [[odd, odd] for odd in (*ODD, EVIL)], len(ODD) + 1
+    )
+    head = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    (tmp_path / "x.tex").write_text(f"{head}{latex(made)}\\end{{document}}", encoding="utf-8")
+    subprocess.run(["pdflatex", "-halt-on-error", "x.tex"], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_latex_spells_out_what_it_cannot_set() -> None:
+    assert escaped("größe · 2 ÷ 3") == "größe · 2 ÷ 3"
+    assert escaped("モ\n\n--x <y>") == r"U+30E2 -{}-x \textless{}y\textgreater{}"
+
+
+@pytest.mark.usefixtures("quick")
+def test_odd_levels_reach_every_document(tmp_path: Path) -> None:
+    conditions = [factory.condition(name, allocation=odd) for odd in ODD for name in ("jax", "tf")]
+    folder = factory.study(tmp_path / "s", conditions, lambda n, b: 0.01 * (1 + n % 2) + 1e-5 * b, name=" ".join(ODD))
+    analyse([folder], folder, paper=True)
+    assert (folder / "paper.pdf").read_bytes().startswith(b"%PDF")
+    assert yaml.safe_load((folder / "CITATION.cff").read_text(encoding="utf-8"))["cff-version"] == "1.2.0"
+    with (folder / "trials.csv").open(encoding="utf-8", newline="") as stream:
+        found = [row["allocation"] for row in csv.DictReader(stream)]
+    shown = [f"'{odd}" if odd in ("--flag", "=1+1") else odd for odd in ODD]
+    assert sorted(set(found)) == sorted(shown)
+    assert set(pd.read_parquet(folder / "trials.parquet")["allocation"]) == set(ODD)
 
 
 def test_the_method_has_the_real_numbers(tmp_path: Path) -> None:

@@ -86,14 +86,17 @@ def test_conditions(study: Path) -> None:
         seconds = [float(trial["step_seconds"]) for trial in trials]
         n = len(seconds)
         mean = math.fsum(seconds) / n
-        half = quantile(0.975, n - 1) * math.sqrt(math.fsum((x - mean) ** 2 for x in seconds) / (n - 1) / n)
+        error = math.sqrt(math.fsum((x - mean) ** 2 for x in seconds) / (n - 1) / n)
+        factor = math.exp(quantile(0.975, n - 1) * error / mean)
         rates = [float(trial["examples_per_second"]) for trial in trials]
         peaks = sorted(int(trial["host_peak_above_baseline_bytes"]) for trial in trials)
         assert int(row["launches_count"]) == n
         assert float(row["step_seconds_mean"]) == pytest.approx(mean, rel=CLOSE)
-        assert float(row["step_seconds_low"]) == pytest.approx(mean - half, rel=CLOSE)
-        assert float(row["step_seconds_high"]) == pytest.approx(mean + half, rel=CLOSE)
+        assert float(row["step_seconds_low"]) == pytest.approx(mean / factor, rel=CLOSE)
+        assert float(row["step_seconds_high"]) == pytest.approx(mean * factor, rel=CLOSE)
         harmonic = n / math.fsum(1 / rate for rate in rates)
+        assert float(row["examples_per_second_low"]) == pytest.approx(harmonic / factor, rel=CLOSE)
+        assert float(row["examples_per_second_high"]) == pytest.approx(harmonic * factor, rel=CLOSE)
         assert float(row["examples_per_second_harmonic_mean"]) == pytest.approx(harmonic, rel=CLOSE)
         assert float(row["host_peak_above_baseline_median_bytes"]) == pytest.approx(
             (peaks[(n - 1) // 2] + peaks[n // 2]) / 2, rel=CLOSE

@@ -129,3 +129,16 @@ def test_simulated_studies_hold_their_error_rates() -> None:
 def test_interval_means_more_than_the_pool_of_all_windows() -> None:
     """Two launches of 30 windows each are n = 2, however many windows they hold."""
     assert statistics.t_interval(np.array([1.0, 1.1])).n == 2
+
+
+def test_a_ratio_beyond_all_floats_is_infinite() -> None:
+    assert statistics.ratio(math.log(2)) == pytest.approx(2)
+    assert (statistics.ratio(1000.0), statistics.ratio(-1000.0)) == (math.inf, 0.0)
+    assert math.isnan(statistics.ratio(math.nan))
+
+
+def test_the_interval_of_a_mean_is_students_on_the_log_scale() -> None:
+    """Two launches: t(.975, 1) = 12.7062; one: no interval; no spread: no width."""
+    found = statistics.factor_of_mean(np.full(3, 2.0), np.array([0.1, np.nan, 0.0]), np.array([2.0, 1.0, 5.0]))
+    assert found[0] == pytest.approx(math.exp(12.706204736174694 * 0.1 / 2 / math.sqrt(2)))
+    assert math.isnan(found[1]) and found[2] == 1.0
