@@ -105,7 +105,9 @@ def _checksum_as_written(line: str, found: Any) -> str:
 
 
 def _dump(body: dict[str, Any]) -> str:
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # a text that came from bytes in another encoding may hold half of a pair, which no file takes
+    return text.encode(errors="replace").decode()
 
 
 def _plain(value: Any) -> Any:

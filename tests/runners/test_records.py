@@ -37,6 +37,12 @@ def test_a_record_survives_its_line() -> None:
     assert isinstance(back.spec.allocation.accepts, tuple)
 
 
+def test_a_text_that_is_no_unicode_costs_a_character_and_no_record() -> None:
+    told = b"no such file: caf\xe9".decode(errors="surrogateescape")
+    line = lines.encode_line({"kind": "trial", "text": told})
+    assert lines.decode_line(line.encode().decode())["text"] == "no such file: caf?"
+
+
 def test_zero_and_not_measured_stay_apart() -> None:
     memory = lines.trial_from_dict(lines.decode_line(lines.encode_line(record()))).report.memory
     assert memory["host_peak"].value == 0
