@@ -40,6 +40,9 @@ COLUMNS = (
     "largest_loss_difference_ratio", "relative_tolerance_ratio", "verdict", "reason",
 )  # fmt: skip
 
+#: What a measured trial counts, each of which is compared.
+COUNTED = (*COUNTS.values(), "own_matrix_flops", "traced_matrix_flops")
+
 
 def certificate_table(measured: pd.DataFrame, planned: pd.DataFrame, journals: Journals) -> pd.DataFrame:
     """One row for each kind of work, whatever the study compares: measured ones first, then compiled ones."""
@@ -60,11 +63,20 @@ def _certify_measured(measured: pd.DataFrame, journals: Journals, lines: dict[Wo
         known = sample[pair.first.condition or pair.second.condition]
         work = _work(known, journals, (pair.first.label, pair.second.label))
         line = lines.setdefault(work, Line(tolerance(known, journals.evidence)))
+        compared: set[tuple[Any, ...]] = set()
         for first, second in _trials(pair):
-            sides = [{**facts[label], "input_hash": journals.evidence.input_hashes.get(label)}
-                     for label in (first, second)]  # fmt: skip
-            compare_values(sides[0], sides[1], MEASURED, work, line)
-            compare_flops(sides, "traced_matrix_flops", work, line)
+            hashes = [journals.evidence.input_hashes.get(label) for label in (first, second)]
+            counts = [facts[label][name] for label in (first, second) for name in COUNTED]
+            # most trials of a pair say the same: it is noted once
+            alike = (*counts, *(one is None for one in hashes), hashes[0] == hashes[1])
+            line.comparisons += 1
+            if alike not in compared:
+                compared.add(alike)
+                sides = [
+                    {**facts[label], "input_hash": one} for label, one in zip((first, second), hashes, strict=True)
+                ]
+                compare_values(sides[0], sides[1], MEASURED, work, line)
+                compare_flops(sides, "traced_matrix_flops", work, line)
             compare_losses(first, second, journals.evidence, work, line)
 
 
@@ -73,6 +85,7 @@ def _certify_compiled(planned: pd.DataFrame, journals: Journals, lines: dict[Wor
         sides = _facts(pd.DataFrame([a, b]))
         work = _work(sides[0], journals, (plans.framework_name(a), plans.framework_name(b)))
         line = lines.setdefault(work, Line(math.nan))
+        line.comparisons += 1
         compare_values(sides[0], sides[1], COMPILED, work, line)
         compare_flops(sides, "planned_matrix_flops", work, line)
 

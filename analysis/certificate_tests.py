@@ -74,7 +74,6 @@ class Line:
 
 def compare_values(a: Facts, b: Facts, tests: dict[str, str], work: Work, line: Line) -> None:
     """The tests of equality between one trial and another."""
-    line.comparisons += 1
     for test, name in tests.items():
         said = name.replace("_", " ").removeprefix("planned ").replace("own flops", "own FLOPs")
         if a[name] is None and b[name] is None and name in COUNTS.values():
@@ -141,11 +140,11 @@ def relative_differences(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """|a − b| over the larger magnitude, for the steps that both have; infinite where one of them is not finite."""
     steps = min(len(a), len(b))
     a, b = a[:steps], b[:steps]
-    apart = np.full(steps, np.inf)
-    finite = np.isfinite(a) & np.isfinite(b)
-    scale = np.maximum(np.abs(a[finite]), np.abs(b[finite]))
-    apart[finite] = np.abs(a[finite] - b[finite]) / np.where(scale == 0, 1.0, scale)
-    return apart
+    with np.errstate(invalid="ignore"):
+        distance, scale = np.abs(a - b), np.maximum(np.abs(a), np.abs(b))
+        apart = distance / np.where(scale == 0, 1.0, scale)
+    # inf − inf and inf ÷ inf are no numbers
+    return np.where(np.isfinite(distance), apart, np.inf)
 
 
 def verdict(line: Line) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from analysis.factors import Place
+from analysis.frames import rows
 from runners.records import OutcomeKind
 
 #: With more levels than this, every level is compared with the first one only: all pairs would be millions of tests.
@@ -111,10 +112,12 @@ def _sides(trials: pd.DataFrame, places: dict[str, Place]) -> dict[tuple[str, st
     """(provenance, cell) → level → side."""
     found: dict[tuple[str, str], dict[str, Side]] = {}
     columns = ["provenance_hash", "condition_id", "_folder", "block", "_replicate", "outcome", "step_seconds"]
-    for label, provenance, condition, *block, outcome, value in trials[columns].itertuples(name=None):
+    for label, (provenance, condition, *block, outcome, value) in zip(trials.index, rows(trials[columns]), strict=True):
         place = places[condition]
         cell = found.setdefault((provenance, place.cell), {})
-        side = cell.setdefault(place.level, Side(place.level, place.level_label, condition, place.tenant))
+        side = cell.get(place.level)
+        if side is None:
+            side = cell[place.level] = Side(place.level, place.level_label, condition, place.tenant)
         side.outcomes[outcome] += 1
         if outcome == OutcomeKind.OK and value == value:
             side.usable.setdefault((int(block[0]), int(block[1]), int(block[2])), []).append(label)

@@ -23,7 +23,6 @@ STAGES = {
 }
 #: On a CPU the device's memory is the process's.
 HOST_PROCESS = "host_peak_bytes"
-SOURCES = (*STAGES.values(), HOST_PROCESS, "device_fragmented_free_bytes")
 GAPS = ("fragmentation_bytes", "pool_slack_bytes", "context_bytes", "other_processes_bytes")
 KEY = ("provenance_hash", "condition_id", "trial_id", "block", "label", "device", "allocation", "outcome")
 COLUMNS = (*KEY, "planned_peak_bytes", *STAGES, *GAPS)
@@ -41,49 +40,45 @@ def waterfall_table(
     """
     plans = _plans(planned, journals)
     peaks = {name: plans.get(_step(settings)) for name, settings in journals.conditions.items()} if plans else {}
-    rows = [
-        {
-            **{name: row[name] for name in KEY if name != "label"},
-            "label": labels[row["condition_id"]],
-            "planned_peak_bytes": peaks.get(row["condition_id"]),
-            **_measured(row),
-        }
-        for row in records(measured[[*(name for name in KEY if name != "label"), *SOURCES]])
-    ]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    table = table.astype({name: "Int64" for name in COLUMNS if name.endswith("_bytes")})
+    table = measured[[name for name in KEY if name != "label"]].assign(
+        label=[labels[one] for one in measured["condition_id"]],
+        planned_peak_bytes=pd.array([peaks.get(one) for one in measured["condition_id"]], dtype="Int64"),
+    )
+    counters = _counters(measured)
+    live, pool, process, device = counters.values()
+    between = gaps(live, pool, process, device, measured["device_fragmented_free_bytes"])
+    table = table.assign(**counters, **between)[list(COLUMNS)]
     return table[table[list(STAGES)].notna().any(axis=1)].reset_index(drop=True)
 
 
 def gaps(
-    live: int | None, pool: int | None, process: int | None, device: int | None, fragmented: int | None
-) -> dict[str, int | None]:
-    """What lies between the counters, in bytes; None where one of its two ends was not measured.
+    live: pd.Series, pool: pd.Series, process: pd.Series, device: pd.Series, fragmented: pd.Series
+) -> dict[str, pd.Series]:
+    """What lies between the counters of every trial, in bytes (Int64); missing where one of two ends was not measured.
 
     fragmentation: free memory of the pool outside its largest block; pool slack: the rest of what the pool holds beyond
     live arrays; context: what the process holds beyond its pool (without one: beyond live arrays), which on a CPU is
     the interpreter and everything imported; other processes: what the device holds beyond this process.
     """
     slack = _beyond(pool, live)
-    fragmentation = None if slack is None or fragmented is None else min(fragmented, slack)
-    inner = live if pool is None else pool
+    fragmentation = fragmented.where(fragmented <= slack, slack).where(fragmented.notna())
     return {
         "fragmentation_bytes": fragmentation,
-        "pool_slack_bytes": None if slack is None else slack - (fragmentation or 0),
-        "context_bytes": _beyond(process, inner),
+        "pool_slack_bytes": slack - fragmentation.fillna(0),
+        "context_bytes": _beyond(process, pool.fillna(live)),
         "other_processes_bytes": _beyond(device, process),
     }
 
 
-def _measured(row: dict[str, Any]) -> dict[str, int | None]:
-    sources = {**STAGES, "process_bytes": HOST_PROCESS if row["device"] == "cpu" else STAGES["process_bytes"]}
-    found = {name: _integer(row[column]) for name, column in sources.items()}
-    live, pool, process, device = found.values()
-    return {**found, **gaps(live, pool, process, device, _integer(row["device_fragmented_free_bytes"]))}
+def _counters(measured: pd.DataFrame) -> dict[str, pd.Series]:
+    """The stages' counters; a process on a CPU is counted by the host."""
+    found = {name: measured[column] for name, column in STAGES.items()}
+    on_cpu = measured["device"] == "cpu"
+    return {**found, "process_bytes": measured[HOST_PROCESS].where(on_cpu, found["process_bytes"])}
 
 
-def _beyond(whole: int | None, part: int | None) -> int | None:
-    return None if whole is None or part is None else max(whole - part, 0)
+def _beyond(whole: pd.Series, part: pd.Series) -> pd.Series:
+    return (whole - part).clip(lower=0)
 
 
 def _plans(planned: pd.DataFrame, journals: Journals) -> dict[tuple[Any, ...], int]:
@@ -103,7 +98,3 @@ def _step(settings: Any) -> tuple[Any, ...]:
 
 def _no_part(key: str) -> bool:
     return any(key == name or key.startswith(f"{name}.") for name in NO_PART_OF_THE_PLAN)
-
-
-def _integer(value: Any) -> int | None:
-    return None if pd.isna(value) else int(value)

@@ -28,12 +28,29 @@ def tables_of(folder: Path, conditions: list[dict[str, object]], *trials: TrialR
     return build_tables(read_journals([factory.write(folder, factory.session(conditions, 1), *trials)]), 0.02)
 
 
+def gaps_of(**counters: int | None) -> dict[str, int | None]:
+    """The gaps of one trial."""
+    columns = {name: pd.Series([value], dtype="Int64") for name, value in counters.items()}
+    found = {name: column.iloc[0] for name, column in gaps(**columns).items()}
+    return {name: None if pd.isna(value) else int(value) for name, value in found.items()}
+
+
 def test_every_gap_has_a_name() -> None:
-    assert gaps(live=30, pool=75, process=90, device=130, fragmented=5) == {
+    assert gaps_of(live=30, pool=75, process=90, device=130, fragmented=5) == {
         "fragmentation_bytes": 5,
         "pool_slack_bytes": 40,
         "context_bytes": 15,
         "other_processes_bytes": 40,
+    }
+
+
+def test_a_part_that_exceeds_its_whole_fills_it() -> None:
+    """Peaks need not coincide: what is fragmented at the end may be more than the slack at the peak."""
+    assert gaps_of(live=30, pool=40, process=35, device=20, fragmented=25) == {
+        "fragmentation_bytes": 10,
+        "pool_slack_bytes": 0,
+        "context_bytes": 0,
+        "other_processes_bytes": 0,
     }
 
 
@@ -47,13 +64,13 @@ def test_every_gap_has_a_name() -> None:
     ],
 )
 def test_a_gap_without_one_of_its_ends_is_missing(missing: str, gone: list[str]) -> None:
-    counters = {"live": 30, "pool": 75, "process": 90, "device": 130, "fragmented": 5}
-    found = gaps(**{**counters, missing: None})  # type: ignore[arg-type]
+    counters: dict[str, int | None] = {"live": 30, "pool": 75, "process": 90, "device": 130, "fragmented": 5}
+    found = gaps_of(**{**counters, missing: None})
     assert [name for name, value in found.items() if value is None] == gone
 
 
 def test_without_a_pool_the_context_begins_at_the_arrays() -> None:
-    found = gaps(live=30, pool=None, process=90, device=90, fragmented=None)
+    found = gaps_of(live=30, pool=None, process=90, device=90, fragmented=None)
     assert (found["context_bytes"], found["pool_slack_bytes"], found["other_processes_bytes"]) == (60, None, 0)
 
 
