@@ -28,7 +28,7 @@ def draw(tables: Tables) -> Figure:
     totals = pd.concat([parts.sum(axis=1), pd.Series(first)])
     style.value_axis(axis, totals, "seconds", zero=True)
     left = np.zeros(len(rows))
-    for name in parts.columns[(parts > 0.001 * parts.to_numpy().max()).any()]:
+    for name in parts.columns[(parts > 0.005 * parts.to_numpy().max()).any()]:
         colour = PARTS[name]
         axis.barh(range(len(rows)), parts[name], left=left, height=0.55, color=colour, linewidth=0, label=name)
         left = left + parts[name].to_numpy()
