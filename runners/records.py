@@ -197,7 +197,8 @@ class Plan:
     lowered the step; `target` and `compiler` what it was compiled for and by; `module_hash` is the hash of the
     canonical HLO text; `cached` says that the plan was compiled earlier, in `compile_seconds`. `argument_buffers` and
     `output_buffers` are bytes by element type of the lowered module's arguments and results, one by one;
-    `aliased_outputs` are the numbers of the results that reuse an argument.
+    `aliased_outputs` are the numbers of the results that reuse an argument. `note` says where the compiler was told
+    something that it is not told on the device.
     """
 
     argument_bytes: int | None = None
@@ -229,6 +230,7 @@ class Plan:
     argument_buffers: list[int] | None = None
     output_buffers: list[int] | None = None
     aliased_outputs: list[int] | None = None
+    note: str = ""
 
 
 @dataclass

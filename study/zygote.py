@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from runners.records import Evidence
 from runners.specs import TrialSpec
 from study import contexts
 from study.config import digest
@@ -160,7 +161,9 @@ class ZygoteTable:
         zygote = Zygote(process, ours)
         try:
             zygote.begin()
-            held = contexts.holds_device(process.pid, spec.device.kind)
+            # a trial that compiles for a device is kept off it
+            compiled = spec.evidence == Evidence.COMPILED
+            held = None if compiled else contexts.holds_device(process.pid, spec.device.kind)
             if held is not None:
                 raise ZygoteError(f"a fork would not be safe: {held}")
         except ZygoteError:

@@ -48,7 +48,7 @@ def _compiled(module: xla.Module, chip: ChipSpec | None) -> dict[str, Any]:
     with module.context:
         made.matrix_flops = flops.matrix_flops(module.stablehlo)
         made.argument_buffers, made.output_buffers, made.aliased_outputs = boundary.buffers(module.stablehlo)
-    made.compile_seconds = compiled.seconds
+    made.compile_seconds, made.note = compiled.seconds, compiled.note
     dump = os.environ.get(targets.DUMP_VARIABLE)
     if dump is not None:
         made.live_bytes, made.largest_buffers = buffers.from_dump(Path(dump))

@@ -89,6 +89,7 @@ class CompiledTrial:
             self.report.warnings.append("on a TPU every tf.function goes through XLA: this is the plan of framework=tf")
         donated = len(self._state) if spec.workload.donate else 0
         found = compiler.plan(lowering.module, lowering.form, donated)
+        self.report.warnings += [found.note] if found.note else []
         if not found.cached and found.compile_seconds is not None:
             timings.compile_seconds = lowering.trace_seconds + lowering.lower_seconds + found.compile_seconds
             timings.compile_method = "ahead_of_time"

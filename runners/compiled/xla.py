@@ -22,6 +22,11 @@ from runners.compiled import targets
 from runners.faults import TrialFault
 from runners.specs import ChipSpec
 
+#: What XLA's GPU compiler says of a product that Triton's default tiles do not fit. On a device tuning finds others or
+#: leaves the product to cuBLAS; without one nothing is tuned, and it is left to cuBLAS by this option.
+UNTILED = "Couldn't find output tile sizes"
+WITHOUT_TRITON = {"xla_gpu_enable_triton_gemm": "False"}
+
 
 @dataclass
 class Module:
@@ -41,11 +46,15 @@ class Module:
 
 @dataclass
 class Compiled:
-    """What the compiler says: its memory figures by name, its cost analysis (empty where it has none), its seconds."""
+    """What the compiler says: its memory figures by name, its cost analysis (empty where it has none), its seconds.
+
+    `note` says what it had to be told.
+    """
 
     memory: dict[str, int]
     costs: dict[str, float]
     seconds: float
+    note: str = ""
 
 
 def parse(data: bytes, form: str, donated: int) -> Module:
@@ -83,20 +92,34 @@ def compile_module(module: Module, chip: ChipSpec | None) -> Compiled:
         TrialFault: unavailable, where the compiler is not installed or knows no such target.
         jax.errors.JaxRuntimeError: whatever the compiler says, out of memory included.
     """
-    device = _device(chip)
-    options = compiler.get_compile_options(
-        num_replicas=1, num_partitions=1, device_assignment=np.array([[device.id]]), backend=device.client
-    )
-    with module.context:
-        began = time.monotonic()
-        executable = compiler.backend_compile_and_load(
-            device.client, module.stablehlo, xla_client.DeviceList((device,)), options, []
-        )
-        seconds = time.monotonic() - began
+    device, note = _device(chip), ""
+    began = time.monotonic()
+    try:
+        executable = _compile(module, device, {})
+    except jax.errors.JaxRuntimeError as error:
+        if UNTILED not in str(error):
+            raise
+        executable = _compile(module, device, WITHOUT_TRITON)
+        note = "compiled without Triton's products: without a device to tune on, their tiles do not fit one of them"
+    seconds = time.monotonic() - began
     statistics = executable.get_compiled_memory_stats()
     names = [name for name in dir(statistics) if name.endswith(("_in_bytes", "_bytes"))]
     memory = {name: int(value) for name in names if isinstance(value := getattr(statistics, name), int)}
-    return Compiled(memory, _costs(executable), seconds)
+    return Compiled(memory, _costs(executable), seconds, note)
+
+
+def _compile(module: Module, device: Any, overrides: dict[str, str]) -> Any:
+    options = compiler.get_compile_options(
+        num_replicas=1,
+        num_partitions=1,
+        device_assignment=np.array([[device.id]]),
+        env_options_overrides=overrides or None,
+        backend=device.client,
+    )
+    with module.context:
+        return compiler.backend_compile_and_load(
+            device.client, module.stablehlo, xla_client.DeviceList((device,)), options, []
+        )
 
 
 def lowered_costs(module: Module) -> dict[str, float]:

@@ -29,7 +29,8 @@ needs_cuda = pytest.mark.skipif(not installed("jax-cuda12-pjrt"), reason="the CU
 def study(folder: Path, name: str, *arguments: str, **variables: str) -> tuple[dict[str, TrialRecord], str]:
     """The records of a study by framework, chip and compile, and what it printed; plans are cached under `folder`."""
     workload = [] if any(one.startswith("workload=") for one in arguments) else ["workload=mlp"]
-    command = [sys.executable, "-P", "-m", "study", "-m", *workload, "workload.size=tiny", *arguments]
+    size = [] if any(one.startswith("workload.size=") for one in arguments) else ["workload.size=tiny"]
+    command = [sys.executable, "-P", "-m", "study", "-m", *workload, *size, *arguments]
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), **variables}
     done = subprocess.run(
         [*command, f"study.name={name}"],
@@ -145,7 +146,19 @@ def test_the_cuda_compiler_plans_for_a_gpu_that_is_not_there(folder: Path) -> No
     plans = [found[name].plan for name in ("jax jit h100", "tf xla h100")]
     assert all(plan and plan.live_bytes and plan.flops_source == "lowered module" for plan in plans)
     assert len({(plan.argument_bytes, plan.output_bytes) for plan in plans if plan}) == 1
+    assert [found[name].start for name in ("jax jit h100", "tf xla h100")] == ["zygote"] * 2
+    assert not any(record.report.warnings for record in found.values())
     assert found["tf graph h100"].outcome.reason == "not compiled as a whole"
+
+
+@needs_cuda
+def test_a_product_that_tritons_default_tiles_do_not_fit_is_left_to_cublas(folder: Path) -> None:
+    """32 × 197 rows, as in ViT: XLA's compiler refuses them where it cannot tune."""
+    asked = ["workload=vit_b16", "workload.size=paper", "workload.shape.layers=1", "framework=jax"]
+    found, _ = study(folder, "tiles", *asked, "device=gpu", "chip=h100")
+    (record,) = found.values()
+    assert record.outcome.kind is OutcomeKind.OK and record.plan is not None
+    assert record.report.warnings == [record.plan.note] and "without Triton's products" in record.plan.note
 
 
 @needs_libtpu
