@@ -95,6 +95,7 @@ _DEFAULTS: dict[str, Any] = {
     "reference": lambda workload, problem: iter(()),  # noqa: ARG005
     "traces": lambda workload, framework: 1,  # noqa: ARG005
     "applicable": lambda workload, framework, device: None,  # noqa: ARG005
+    "notes": lambda workload: [],  # noqa: ARG005
 }
 
 

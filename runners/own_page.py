@@ -22,7 +22,7 @@ from runners.faults import TrialFault
 OWN_MODULE = "own_workload"
 
 #: The functions of a page that a trial calls, besides those that build steps (see runners/workloads/page.py).
-FUNCTIONS = ("inputs", "counts", "reference", "traces", "applicable")
+FUNCTIONS = ("inputs", "counts", "reference", "traces", "applicable", "notes")
 
 
 def load_file(path: str | None) -> ModuleType:

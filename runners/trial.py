@@ -133,6 +133,7 @@ class Trial:
         work = self._work = contract.counts_of(self.page, workload)
         counts.parameters, counts.own_flops, counts.own_bytes = work.parameters, work.flops, work.bytes
         counts.examples_per_step, counts.own_matrix_flops = work.examples, work.matrix_flops
+        self.report.warnings += self.page.notes(workload)
         problem = contract.problem_of(self.page, workload, self.spec.seed)
         if workload.size == "tiny":
             steps = self.spec.protocol.match_steps

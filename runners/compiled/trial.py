@@ -72,6 +72,7 @@ class CompiledTrial:
         work, counts = contract.counts_of(self.page, workload), report.counts
         counts.parameters, counts.own_flops, counts.own_bytes = work.parameters, work.flops, work.bytes
         counts.examples_per_step, counts.own_matrix_flops = work.examples, work.matrix_flops
+        report.warnings += self.page.notes(workload)
         report.knobs = {"precision": workload.precision, "donate": workload.donate}
         problem = contract.problem_of(self.page, workload, self.spec.seed)
         self._state, self._batch = _shapes(problem.state), _shapes(problem.batch)

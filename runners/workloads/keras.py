@@ -8,12 +8,13 @@ State, batch and losses of both modes: nn/model.py; a weight's name is its numbe
 The model is Keras's own, called by Model.stateless_call, which both back ends have; its weights are numbers of ours, so
 that both get the same bytes. The optimiser is momentum as in nn/model.py, because a Keras optimiser on TensorFlow wants
 variables. parameters is Keras's count_params(), running statistics included: 25,636,712 for ResNet50 with 1000 classes.
-There is no reference of our own: the back ends are compared with each other. A model that draws random numbers while it
-trains (dropout, stochastic depth) is not applicable there, since each back end draws its own. FLOPs are counted where
-every weight belongs to a convolution, a dense layer or a normalisation.
+There is no reference of our own: the back ends are compared with each other. While a model trains its dropout is off,
+which its trials say: each back end would draw a mask of its own. What else draws random numbers is not applicable.
+FLOPs are counted where every weight belongs to a convolution, a dense layer or a normalisation.
 
-Ten training steps of 4 images of 96² agree on both back ends within 1e-4 (tried: MobileNetV2, ResNet50, ResNet50V2 and
-NASNetMobile). Those of InceptionV3 do not: without shortcuts its gradients magnify rounding, and the pair is marked.
+Ten training steps agree on both back ends within 1e-4 (tried: MobileNetV2, MobileNetV3Small, EfficientNetB0, ResNet50,
+ResNet50V2 and NASNetMobile). Those of InceptionV3 and MobileNet do not: without shortcuts their gradients magnify
+rounding, and the pair is marked.
 """
 
 from __future__ import annotations
@@ -79,20 +80,36 @@ def _built(name: str, image: int, classes: int, policy: str) -> Any:
 def _model(workload: WorkloadSpec) -> Any:
     mixed = f"mixed_{workload.dtype}" if workload.mode == "train" and workload.dtype != "float32" else workload.dtype
     built = _built(workload.model or "", workload.shape["image"], workload.shape["classes"], mixed)
-    if workload.mode != "infer" and (drawing := _random_layers(built)):
-        raise TrialFault(
-            "not_applicable",
-            "random layers",
-            f"workload.model={workload.model} draws random numbers while it trains ({', '.join(drawing)}), other ones "
-            "on each back end, so that no two steps would do the same work; use workload.mode=infer or a model without "
-            "such layers, such as ResNet50",
-        )
+    if workload.mode != "infer":
+        _take_chance_out(built, workload.model)
     return built
 
 
-def _random_layers(built: Any) -> list[str]:
-    """The kinds of layers that hold a generator of random numbers, sorted."""
-    return sorted({type(one).__name__ for one in built._flatten_layers(include_self=False) if one._seed_generators})
+def _take_chance_out(built: Any, name: str | None) -> None:
+    """Set the rate of every dropout to 0. Raises `TrialFault` (not_applicable) where other layers draw numbers."""
+    drawing = [one for one in built._flatten_layers(include_self=False) if one._seed_generators]
+    other = sorted({type(one).__name__ for one in drawing if not _is_dropout(one)})
+    if other:
+        raise TrialFault(
+            "not_applicable",
+            "random layers",
+            f"workload.model={name} draws random numbers while it trains ({', '.join(other)}), other ones on each back "
+            "end, so that no two steps would do the same work; use workload.mode=infer or a model without such layers",
+        )
+    for layer in drawing:
+        layer.rate = 0.0
+
+
+def _is_dropout(layer: Any) -> bool:
+    return any(kind.__name__ == "Dropout" for kind in type(layer).__mro__)
+
+
+def notes(workload: WorkloadSpec) -> list[str]:
+    """What is not as in Keras's own training."""
+    if workload.mode == "infer":
+        return []
+    count = sum(map(_is_dropout, _model(workload)._flatten_layers(include_self=False)))
+    return [f"dropout is off in {count} layers: each back end would draw a mask of its own"] if count else []
 
 
 def _named(variables: list[Any]) -> dict[str, Any]:

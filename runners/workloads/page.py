@@ -21,6 +21,7 @@ A page may also say:
                                               framework is the trial's FrameworkSpec
     COMPILED = False                        the step is not compiled: it drives the framework from the host itself
     applicable(workload, framework, device) → None, or why this combination has no meaning
+    notes(workload)                         → sentences that belong to every trial's warnings
 """
 
 from __future__ import annotations
