@@ -120,13 +120,8 @@ def _compare(
 
 def _products_failure(a: dict[str, Any], b: dict[str, Any], names: tuple[str, str]) -> str:
     """Each side's trace against the workload's own count; where it has none, against the other's."""
-    if a["own_matrix_flops"] is None and b["own_matrix_flops"] is None:
-        return products.mutual_failure(a["traced_matrix_flops"], b["traced_matrix_flops"], names)
-    failures = (
-        products.failure(fact["own_matrix_flops"], fact["traced_matrix_flops"], f"{name}'s trace")
-        for fact, name in zip((a, b), names, strict=True)
-    )
-    return next(filter(None, failures), "")
+    own = a["own_matrix_flops"], b["own_matrix_flops"]
+    return products.any_failure(own, (a["traced_matrix_flops"], b["traced_matrix_flops"]), names, "'s trace")
 
 
 def _loss_failure(

@@ -23,7 +23,16 @@ QUANTITIES = ("planned_peak_bytes", "planned_temp_bytes", "planned_code_bytes", 
 EQUAL = ("parameters", "own_flops", "planned_argument_bytes", "planned_output_bytes")
 
 DIFFERENCE_COLUMNS = ("provenance_hash", "cell", "level_a", "level_b", *QUANTITIES, "match", "match_reason")
-TIMELINE_COLUMNS = ("condition_id", "label", "framework", "compile", "position", "live_bytes")
+TIMELINE_COLUMNS = (
+    "trial",
+    "provenance_hash",
+    "condition_id",
+    "label",
+    "framework",
+    "compile",
+    "position",
+    "live_bytes",
+)
 
 FRAMEWORK = ("framework", "compile", "framework.python")
 
@@ -48,12 +57,13 @@ def certificate(a: dict[str, Any], b: dict[str, Any]) -> tuple[bool | None, str]
     for name in EQUAL:
         if name not in missing and a[name] != b[name]:
             return False, f"{name}: {names[0]} {a[name]:,}, {names[1]} {b[name]:,}"
-    for row, name in zip((a, b), names, strict=True):
-        own, found = _known(row["own_matrix_flops"]), _known(row["planned_matrix_flops"])
-        failed = products.failure(own, found, f"{name}'s lowered module")
-        if failed:
-            return False, failed
-        if own and found is None:
+    own = [_known(row["own_matrix_flops"]) for row in (a, b)]
+    found = [_known(row["planned_matrix_flops"]) for row in (a, b)]
+    failed = products.any_failure((own[0], own[1]), (found[0], found[1]), names, "'s lowered module")
+    if failed:
+        return False, failed
+    for counted, held, name in zip(own, found, names, strict=True):
+        if counted and held is None:
             missing.append(f"FLOPs of products in {name}'s lowered module")
     if missing:
         return None, f"not checked: no {missing[0]}"
@@ -65,14 +75,20 @@ def _known(value: Any) -> int | None:
 
 
 def timelines_table(planned: pd.DataFrame, journals: Journals, labels: dict[str, str]) -> pd.DataFrame:
-    """Live bytes over the schedule, long: `position` runs from 0 to 1, whatever the number of points."""
+    """Live bytes over the schedule, long: `position` runs from 0 to 1, whatever the number of points.
+
+    `trial` is the plan's label in the table of trials.
+    """
     parts = []
-    for index, condition, framework, compile in planned[["condition_id", "framework", "compile"]].itertuples():
+    columns = ["provenance_hash", "condition_id", "framework", "compile"]
+    for index, provenance, condition, framework, compile in planned[columns].itertuples():
         points = journals.evidence.timelines.get(index)
         if points is not None:
             parts.append(
                 pd.DataFrame(
                     {
+                        "trial": index,
+                        "provenance_hash": provenance,
                         "condition_id": condition,
                         "label": labels[condition],
                         "framework": framework,

@@ -37,3 +37,17 @@ def mutual_failure(a: int | None, b: int | None, names: tuple[str, str]) -> str:
     if not between(a, b) > SHARE:
         return ""
     return f"FLOPs of products differ by more than 1 %: {names[0]} {a:,}, {names[1]} {b:,}"
+
+
+def any_failure(
+    own: tuple[int | None, int | None], found: tuple[int | None, int | None], names: tuple[str, str], holder: str
+) -> str:
+    """The first failed test of two sides in words: each against the workload's own count or, without one, the other's.
+
+    `holder` follows a side's name: what of it holds the products.
+    """
+    if own == (None, None):
+        return mutual_failure(*found, names)
+    sides = zip(own, found, names, strict=True)
+    failures = (failure(counted, held, f"{name}{holder}") for counted, held, name in sides)
+    return next(filter(None, failures), "")

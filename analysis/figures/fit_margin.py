@@ -29,7 +29,8 @@ def draw(tables: Tables) -> Figure:
         if np.isfinite(share):
             axes[0].plot([share], [row], marker=style.marker(name), color=style.colour(name), linestyle="none")
             fits = share <= 100
-            words = f"{100 - share:,.2f} % left" if fits else f"✕ lacks {share - 100:,.1f} %"
+            digits = 2 if share > 99.9 or share < 0.1 else 1
+            words = f"{100 - share:,.{digits}f} % left" if fits else f"✕ lacks {share - 100:,.1f} %"
             style.beside(axes[0], row, words, style.FAINT if fits else style.FAILURE)
     style.footnote(axes[0], "The line is what the compiler grants one device." + cut)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,11 @@ def shown_conditions(conditions: pd.DataFrame, by: str) -> tuple[pd.DataFrame, s
     return shown[~shown.index.duplicated()], style.left_out(len(shown), len(conditions), "the lowest and the highest")
 
 
-def row_names(conditions: pd.DataFrame) -> list[str]:
-    """Labels of the rows; with the provenance in front where there are several."""
-    several = is_mixed(conditions["provenance_hash"])
-    pairs = zip(conditions["provenance_hash"], conditions["label"], strict=True)
-    return [f"{provenance[:8]}: {label}" if several else label for provenance, label in pairs]
+def row_names(table: pd.DataFrame, names: Iterable[str] | None = None) -> list[str]:
+    """The rows' labels, or these `names` of them; with the provenance in front where there are several."""
+    several = is_mixed(table["provenance_hash"])
+    pairs = zip(table["provenance_hash"], table["label"] if names is None else names, strict=True)
+    return [f"{provenance[:8]}: {name}" if several else name for provenance, name in pairs]
 
 
 def frameworks(table: pd.DataFrame) -> list[str]:

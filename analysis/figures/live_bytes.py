@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from analysis.figures import style
-from analysis.labels import framework_label
+from analysis.figures import launches, style
 from analysis.tables import Tables
 from analysis.words import MIB
 
@@ -21,24 +20,23 @@ STYLES = ("solid", "dashed", "dotted", "dashdot")
 
 
 def draw(tables: Tables) -> Figure:
-    """One line a condition, from the first instruction to the last, in MiB."""
-    groups = list(tables.timelines.groupby("condition_id", sort=False))
+    """One line a plan, from the first instruction to the last, in MiB."""
+    every = tables.timelines["trial"].unique()
+    shown = tables.timelines[tables.timelines["trial"].isin(every[:MOST_LINES])]
     figure, axis = style.plain_figure(QUESTION)
-    shown = tables.timelines[tables.timelines["condition_id"].isin([name for name, _ in groups[:MOST_LINES]])]
     style.value_axis(axis, shown["live_bytes"].to_numpy(float) / MIB, "live (MiB)", zero=True, upward=True)
+    firsts = shown.drop_duplicates("trial")
     drawn: dict[str, int] = {}
-    for _, points in groups[:MOST_LINES]:
-        first = points.iloc[0]
-        name = framework_label(first["framework"], first["compile"])
+    for label, name, (_, points) in zip(
+        launches.row_names(firsts), launches.frameworks(firsts), shown.groupby("trial", sort=False), strict=True
+    ):
         line = STYLES[drawn.setdefault(name, 0) % len(STYLES)]
         drawn[name] += 1
         heights = points["live_bytes"].to_numpy(float) / MIB
-        axis.plot(
-            points["position"], heights, color=style.colour(name), linestyle=line, label=style.drawable(first["label"])
-        )
+        axis.plot(points["position"], heights, color=style.colour(name), linestyle=line, label=style.drawable(label))
     axis.set_xlabel("place in the schedule (0: first instruction, 1: last)")
     style.legend_above(axis)
-    style.footnote(
-        axis, "Of every stretch the highest." + style.left_out(min(len(groups), MOST_LINES), len(groups), "the first")
-    )
+    several = len(every) > MOST_LINES
+    cut = f" {MOST_LINES} of {len(every):,} plans are drawn (the first); the journals have them all." if several else ""
+    style.footnote(axis, "Of every stretch the highest." + cut)
     return figure

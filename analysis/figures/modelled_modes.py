@@ -32,7 +32,8 @@ def draw(tables: Tables) -> Figure:
     rows = known.head(WHOLE_PLANS)
     names = launches.frameworks(rows)
     several = is_mixed(known["chip"])
-    figure, axes = style.row_figure([_name(row, several) for row in records(rows)], QUESTION, panels=2, width=9.0)
+    said = launches.row_names(rows, [_name(row, several) for row in records(rows)])
+    figure, axes = style.row_figure(said, QUESTION, panels=2, width=9.0)
     held = rows["modelled_process_bytes"].to_numpy(float) / MIB
     capacity = rows["modelled_capacity_bytes"].to_numpy(float) / MIB
     tenants = rows["modelled_tenants_count"].to_numpy(float)

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from analysis.figures import style
+from analysis.figures import launches, style
 from analysis.frames import records
 from analysis.tables import Tables
 
@@ -23,7 +23,7 @@ def draw(tables: Tables) -> Figure:
     """One row a pair, one panel a quantity: how much more the first plans than the second."""
     rows = tables.plan_differences.head(style.MOST_ROWS)
     names = [f"{row['level_a']} against {row['level_b']}{_cell(row)}" for row in records(rows)]
-    figure, axes = style.row_figure(names, QUESTION, panels=len(PANELS), width=7.0)
+    figure, axes = style.row_figure(launches.row_names(rows, names), QUESTION, panels=len(PANELS), width=7.0)
     for axis, (column, label) in zip(axes, PANELS.items(), strict=True):
         percent = 100 * rows[column].to_numpy(float)
         style.value_axis(axis, percent, label, include=(0.0,))

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import words
-from analysis.figures import style
-from analysis.frames import is_mixed, records
+from analysis.figures import launches, style
+from analysis.frames import records
 from analysis.tables import Tables
 
 QUESTION = "Which is faster, and is the difference certain?"
@@ -57,13 +57,8 @@ def _shown(pairs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _names(pairs: pd.DataFrame) -> list[str]:
-    several = is_mixed(pairs["provenance_hash"])
-    return [
-        f"{provenance[:8]}: {a} ÷ {b}{' — ' if cell else ''}{cell}"
-        if several
-        else f"{a} ÷ {b}{' — ' if cell else ''}{cell}"
-        for provenance, a, b, cell in pairs[["provenance_hash", "level_a", "level_b", "cell"]].itertuples(index=False)
-    ]
+    names = zip(pairs["level_a"], pairs["level_b"], pairs["cell"], strict=True)
+    return launches.row_names(pairs, [f"{a} ÷ {b}{' — ' if cell else ''}{cell}" for a, b, cell in names])
 
 
 def _axis(axis: Axes, values: np.ndarray) -> None:

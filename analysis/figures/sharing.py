@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import words
-from analysis.figures import style
-from analysis.frames import is_mixed, records
+from analysis.figures import launches, style
+from analysis.frames import records
 from analysis.tables import Tables
 
 QUESTION = "What does it cost to share the device?"
@@ -25,7 +25,7 @@ SECTION = "sharing"
 def draw(tables: Tables) -> Figure:
     """One row a tenant: step time over that alone with its 95 % interval; a bar at what an equal share would give."""
     rows, cut = _shown(tables.tenants)
-    figure, (axis,) = style.row_figure(_names(rows), QUESTION)
+    figure, (axis,) = style.row_figure(launches.row_names(rows), QUESTION)
     shares = [float(count) for count in rows["tenants_count"]]
     ends = rows[["time_ratio", "time_ratio_low", "time_ratio_high"]].to_numpy(float).ravel()
     style.value_axis(axis, [*ends[np.isfinite(ends)], *shares], "step time ÷ step time alone", include=[1.0])
@@ -47,11 +47,6 @@ def _shown(tenants: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     order = tenants[tenants["time_ratio"].notna()].sort_values("time_ratio", kind="stable", ascending=False)
     shown = order.head(style.MOST_ROWS)
     return shown, style.left_out(len(shown), len(tenants), "the greatest slow-downs")
-
-
-def _names(rows: pd.DataFrame) -> list[str]:
-    several = is_mixed(rows["provenance_hash"])
-    return [f"{row['provenance_hash'][:8]}: {row['label']}" if several else row["label"] for row in records(rows)]
 
 
 def _draw_tenant(axis: Axes, number: int, row: dict[str, Any]) -> None:

@@ -56,6 +56,9 @@ LABEL_LINES = 3
 LINE_INCHES = 0.17
 ROW_INCHES = 0.34
 
+#: Of a legend: what stands beside a label, and a letter of it on average.
+HANDLE_INCHES, LETTER_INCHES = 0.5, 0.062
+
 _SETTINGS = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -137,20 +140,30 @@ def headline(axis: Axes, title: str) -> None:
 
 
 def legend_above(axis: Axes, handles: Sequence[Any] | None = None) -> None:
-    """A legend in one or two lines between the question and the axes; without `handles`, of all that has a label."""
+    """A legend between the question and the axes, as wide as these; without `handles`, of all that has a label."""
     handles = axis.get_legend_handles_labels()[0] if handles is None else list(handles)
-    lines = -(-len(handles) // 5)
+    columns = _legend_columns(axis, [str(one.get_label()) for one in handles])
     axis.legend(
         handles=handles,
         title=None,
         frameon=False,
-        ncols=5,
+        ncols=columns,
         loc="lower left",
         bbox_to_anchor=(-0.01, 1.0),
         borderaxespad=0,
         fontsize=8,
     )
-    axis.texts[0].set_position((0, 12 + 11 * lines))
+    axis.texts[0].set_position((0, 11 + 12.4 * -(-len(handles) // columns)))
+
+
+def _legend_columns(axis: Axes, labels: Sequence[str]) -> int:
+    """At most five, and no more than fit over all panels."""
+    figure = axis.get_figure(root=True)
+    assert figure is not None
+    right = max(one.get_position().x1 for one in figure.axes)
+    inches = (right - axis.get_position().x0) * figure.get_figwidth()
+    widest = HANDLE_INCHES + LETTER_INCHES * max(map(len, labels), default=0)
+    return max(1, min(5, int(inches / widest)))
 
 
 def footnote(axis: Axes, text: str) -> None:
@@ -194,7 +207,8 @@ def _characters() -> frozenset[int]:
 def value_axis(
     axes: Axes, values: Any, label: str, *, zero: bool = False, include: Sequence[float] = (), upward: bool = False
 ) -> None:
-    """Scale, limits and ticks of the x axis for these values; logarithmic where they span more than a factor of 12.
+    """Scale, limits and ticks of the x axis for these values; logarithmic where they span more than a factor of 12 and
+    none is zero or below, which such an axis could not show.
 
     `zero` lets a linear axis begin at 0, as bars need it; `include` are further values that must be visible; `upward`
     means the y axis instead.
@@ -203,11 +217,12 @@ def value_axis(
     finite = np.array([float(value) for value in [*values, *include] if math.isfinite(value)])
     axis.set_label_text(label)
     axis.set_tick_params(labelsize=8)
-    positive = finite[finite > 0]
-    if len(positive) and not zero and positive.max() > 12 * positive.min():
-        _logarithmic(axis, float(positive.min()), float(positive.max()))
-    elif len(finite):
-        low, high = float(finite.min()), float(finite.max())
+    if not len(finite):
+        return
+    low, high = float(finite.min()), float(finite.max())
+    if 0 < 12 * low < high and not zero:
+        _logarithmic(axis, low, high)
+    else:
         _linear(axis, min(low, 0.0) if zero else low, max(high, 0.0) if zero else high, zero)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import os
@@ -18,6 +19,7 @@ from analysis.figures import compile_time, gallery, style, waterfall
 from analysis.figures.launches import shown_conditions
 from analysis.load import read_journals
 from analysis.tables import Tables, build_tables
+from runners.records import Plan
 from tests.analysis import records_factory as factory
 
 #: The figures of every measured study; those of compiled evidence and of sharing have test files of their own.
@@ -156,6 +158,34 @@ def test_the_parts_of_start_up_add_up(tmp_path: Path) -> None:
     assert parts.loc[1].to_dict() == pytest.approx({"import": 0.7, "trace": 0.1, "lower": 0.0, "compile": 0.9})
     marks = gallery.draw(MODULES["compile_time"], tables).axes[0].lines[0]
     assert marks.get_xdata() == pytest.approx([2.2, 2.2])
+
+
+def plans_of(folder: Path, peaks: dict[str, int], provenance: str = "p") -> Path:
+    """Compiled trials of the same cell, by framework; each peak is of two live bytes."""
+    conditions = [factory.condition(name, evidence="compiled") for name in peaks]
+    plans = [Plan(peak_bytes=peak, temp_bytes=peak, live_bytes=[peak // 2, peak]) for peak in peaks.values()]
+    trials = [
+        dataclasses.replace(factory.trial(one, 0, None, plan=plan), provenance_hash=provenance)
+        for one, plan in zip(conditions, plans, strict=True)
+    ]
+    return factory.write(folder, factory.session(conditions, 1), *trials)
+
+
+def test_a_plan_that_is_smaller_is_drawn_below_zero(tmp_path: Path) -> None:
+    """Differences of −10 %, +300 % and +2,900 %: none may be left out, as a logarithmic axis would the first."""
+    folders = [plans_of(tmp_path / str(peak), {"jax": peak, "tf": 1000}, str(peak)) for peak in (900, 4000, 30_000)]
+    axis = gallery.draw(gallery.named()["plan_differences"], build_tables(read_journals(folders), 0.02)).axes[0]
+    (points,) = (line for line in axis.lines if line.get_marker() == "D")
+    assert points.get_xdata() == pytest.approx([-10.0, 300.0, 2900.0])
+    low, high = axis.get_xlim()
+    assert axis.get_xscale() == "linear" and low < -10 and high > 2900
+
+
+def test_the_same_plan_of_two_machines_is_two_lines(tmp_path: Path) -> None:
+    folders = [plans_of(tmp_path / name, {"jax": peak * 2**20}, name) for name, peak in (("one", 2), ("two", 6))]
+    figure = gallery.draw(gallery.named()["live_bytes"], build_tables(read_journals(folders), 0.02))
+    assert [list(line.get_ydata()) for line in figure.axes[0].lines] == [[1.0, 2.0], [3.0, 6.0]]
+    assert {line.get_label().split(":")[0] for line in figure.axes[0].lines} == {"one", "two"}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -77,13 +77,16 @@ def test_plans_of_other_work_do_not_match(tmp_path: Path, changes: dict[str, Any
     assert tables.mismatches == 1
 
 
-@pytest.mark.parametrize("own", [0, None])
-def test_plans_of_work_without_products_are_not_judged_by_them(tmp_path: Path, own: int | None) -> None:
-    trials = [compiled("jax", plan(5, matrix_flops=0)), compiled("tf", plan(5, matrix_flops=7))]
+@pytest.mark.parametrize(("own", "theirs", "match"), [(0, 7, True), (None, 7, False), (None, 0, True)])
+def test_products_are_judged_unless_the_workload_has_none(
+    tmp_path: Path, own: int | None, theirs: int, match: bool
+) -> None:
+    """A workload that counts none says nothing of them: there the two modules are held against each other."""
+    trials = [compiled("jax", plan(5, matrix_flops=0)), compiled("tf", plan(5, matrix_flops=theirs))]
     for one in trials:
         one.report.counts.own_matrix_flops = own
     tables = tables_of(tmp_path, *trials)
-    assert tables.plan_differences["match"].tolist() == [True] and tables.mismatches == 0
+    assert tables.plan_differences["match"].tolist() == [match] and tables.mismatches == (not match)
 
 
 def test_a_count_within_one_percent_matches_and_an_unknown_one_is_not_checked(tmp_path: Path) -> None:
