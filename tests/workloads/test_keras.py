@@ -19,8 +19,8 @@ def test_dropout_is_off_while_a_model_trains_and_that_is_said() -> None:
     said = "dropout is off in 1 layers: each back end would draw a mask of its own"
     assert all(said in run.report.warnings for run in runs)
     first, second = (run.report.match.losses for run in runs)
-    # from the fifth step on this model, which has no shortcuts, magnifies rounding
-    assert first[:4] == pytest.approx(second[:4], rel=1e-4) and len(set(first)) == len(first) == 10
+    # a mask would show in the first loss; later on this model, which has no shortcuts, magnifies rounding
+    assert first[:2] == pytest.approx(second[:2], rel=1e-4) and len(set(first)) == len(first) == 10
 
 
 PROGRAM = """
