@@ -13,7 +13,7 @@ pytest.importorskip("keras")
 
 
 def test_dropout_is_off_while_a_model_trains_and_that_is_said() -> None:
-    asked = workload("keras", model="MobileNet", mode="train", batch_size=2)
+    asked = workload("keras", model="MobileNet", mode="train")
     runs = [run_trial(make_spec(framework, workload=asked)) for framework in ("jax", "tf")]
     assert [run.status for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr
     said = "dropout is off in 1 layers: each back end would draw a mask of its own"
