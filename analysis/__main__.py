@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis import processes
 from analysis.request import RequestError, answered, holds_themes, journal_files, studies_in
 
 if TYPE_CHECKING:
@@ -137,4 +138,5 @@ def margin(text: str) -> float:
 
 
 if __name__ == "__main__":
+    processes.allow()
     sys.exit(main())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from analysis import processes
 from analysis.journal_reader import JournalReader, Part
+from runners.lifeline import die_with_parent
 
 #: From here on several processes pay: each takes a second or two to start.
 MANY_BYTES = 96 * 2**20
@@ -23,16 +24,17 @@ MOST_PART_BYTES = 128 * 2**20
 def read_all(files: list[tuple[int, Path, str]]) -> JournalReader:
     """What these files hold: (number of the folder, path, name to show) of each, in order."""
     total = sum(path.stat().st_size for _, path, _ in files)
-    processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES) if total >= MANY_BYTES else 1
+    count = processes.at_most(MOST_PROCESSES) if total >= MANY_BYTES else 1
     whole = JournalReader()
-    if processes == 1:
+    if count == 1:
         for file in files:
             whole.read(next(parts(*file, 2**63)))
         return whole
-    rounds = -(-total // (processes * MOST_PART_BYTES))  # all processes have as much to do
-    pieces = [part for file in files for part in parts(*file, -(-total // (processes * rounds)))]
+    rounds = -(-total // (count * MOST_PART_BYTES))  # all processes have as much to do
+    pieces = [part for file in files for part in parts(*file, -(-total // (count * rounds)))]
     # started afresh: a copy of this process would hold threads that were in the middle of something
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=die_with_parent) as pool:
         for reader in pool.map(read_part, pieces):
             whole.join(reader)
     return whole

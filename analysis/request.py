@@ -24,7 +24,8 @@ def answered(job: Callable[[], Result]) -> Result | None:
     except RequestError as error:
         print(f"analysis: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"analysis: {error.filename}: {error.strerror}; make room there or give --output DIR", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""  # a full disk does not tell which file it was
+        print(f"analysis: {where}{error.strerror}; make room there or give --output DIR", file=sys.stderr)
     return None
 
 

@@ -26,6 +26,9 @@ from study.errors import RequestError
 #: Settings that together are one level of the factor named first.
 COMPOSITE_FACTORS = {"framework": ("framework", "compile")}
 
+#: More trials than this cannot reasonably be alive at the same time.
+MOST_TAKING_TURNS = 64
+
 
 @dataclass(frozen=True)
 class Design:
@@ -125,14 +128,14 @@ def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | No
     `swept` are the settings named in the sweep, in order; `blocks` (None: the protocol's) and `command` come in `rest`.
 
     Raises:
-        RequestError: the primary factor is not one of the settings.
+        RequestError: the primary factor is not one of the settings, or too many conditions would take turns.
     """
     blocks = rest.pop("blocks", None)
     numbered = _number_replicates(conditions)
     asked = [one.blocks for one in numbered]
     half_widths = [one.half_width for one in asked if one.half_width is not None]
     fixed = blocks is not None
-    return Design(
+    design = Design(
         conditions=tuple(numbered),
         factors=_factors(numbered, swept),
         primary=_primary(numbered, swept, primary),
@@ -143,6 +146,18 @@ def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | No
         unlaunched=companies.whole_or_not(numbered, unlaunched(numbered)),
         **rest,
     )
+    _refuse_crowds(design)
+    return design
+
+
+def _refuse_crowds(design: Design) -> None:
+    """Refuse more trials that take turns than can be alive together: nothing of a group is on record before all are."""
+    for group in design.groups():
+        if len(group) > MOST_TAKING_TURNS and group[0].protocol.interleave and group[0].tenant is None:
+            raise RequestError(
+                f"{len(group)} conditions would take turns, each in a process that stays alive for it; at most "
+                f"{MOST_TAKING_TURNS} can. protocol.interleave=false runs them one after another"
+            )
 
 
 def trial_id(condition: Condition, block: int, seed: int) -> str:

@@ -208,7 +208,7 @@ def _conditions(
     lists = [_levels(override) for override in overrides]
     count = math.prod(map(len, lists))
     if count > MOST_CONDITIONS:
-        raise RequestError(f"the sweep has {count} conditions; at most {MOST_CONDITIONS} are composed in one study")
+        raise RequestError(f"the sweep has {count:,} conditions or more; at most {MOST_CONDITIONS:,} go into one study")
     conditions: list[Condition] = []
     options = None
     for combination in itertools.product(*lists):
@@ -248,7 +248,7 @@ def _refuse_shared_search(conditions: Sequence[Condition], asked: str | None) ->
 def _levels(override: Override) -> list[str]:
     if not override.is_sweep_override():
         return [override.input_line or ""]
-    levels = list(override.sweep_string_iterator())
+    levels = list(itertools.islice(override.sweep_string_iterator(), MOST_CONDITIONS + 1))
     if not levels:
         raise RequestError(f"{override.input_line} names no level")
     return [f"{override.get_key_element()}={level}" for level in levels]

@@ -26,6 +26,9 @@ METADATA: dict[str, dict[str, None]] = {
 
 PADDING_INCHES = 0.12
 
+#: How the files begin that hold the tables for further processes, while these draw.
+TABLES = ".tables-"
+
 #: How a table that may be empty is said, where its name is no words.
 SAID = {
     "measured_capacity": "trials that searched for the largest batch",
@@ -72,6 +75,8 @@ def clear(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, kind in itertools.product(named(), METADATA):
         (folder / f"{name}.{kind}").unlink(missing_ok=True)
+    for left in folder.glob(f"{TABLES}*"):
+        left.unlink(missing_ok=True)
 
 
 def missing_data(module: ModuleType, tables: Tables) -> str:

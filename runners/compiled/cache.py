@@ -37,10 +37,10 @@ def key(module: str, compiler: str, target: str) -> str:
 
 
 def read(name: str) -> dict[str, Any] | None:
-    """What was stored under `name`; None where nothing was, or where the file is damaged (it is then written anew)."""
+    """What was stored under `name`; None where nothing was, or where it cannot be read (it is then written anew)."""
     try:
         return decode_line((folder() / f"{name}.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, RecordError, UnicodeDecodeError):
+    except (OSError, RecordError, UnicodeDecodeError):
         return None
 
 
@@ -49,6 +49,10 @@ def write(name: str, value: dict[str, Any]) -> None:
     target = folder() / f"{name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".plan-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(encode_line(value))
-    Path(temporary).replace(target)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(encode_line(value))
+        Path(temporary).replace(target)
+    except OSError:
+        Path(temporary).unlink()
+        raise

@@ -24,16 +24,27 @@ def make_plan(chip: ChipSpec | None, data: bytes, form: str, donated: int) -> Pl
     compiler = xla.version("cpu" if chip is None else chip.platform)
     identity = cache.module_hash(module.canonical_text())
     name = cache.key(identity, compiler, targets.describe(chip))
-    stored = cache.read(name)
+    stored, unkept = cache.read(name), ""
     if stored is None:
         made = _compiled(module, chip)
-        cache.write(name, made)
+        unkept = _keep(name, made)
     else:
         made = stored
     if "refused" in made:
         raise Refused(made["refused"])
     found = replace(lines.plan_from_dict(made["plan"]), module_hash=identity, compiler=compiler)
+    if unkept:
+        found.note = "; ".join(filter(None, [found.note, unkept]))
     return replace(found, cached=stored is not None, target=targets.name(chip))
+
+
+def _keep(name: str, made: dict[str, Any]) -> str:
+    """Put the plan into the cache; what went wrong in a sentence, which costs a later run its time and no result."""
+    try:
+        cache.write(name, made)
+    except OSError as error:
+        return f"the plan could not be kept for another run: {error.filename or cache.folder()}: {error.strerror}"
+    return ""
 
 
 def _compiled(module: xla.Module, chip: ChipSpec | None) -> dict[str, Any]:

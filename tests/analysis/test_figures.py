@@ -14,7 +14,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis import drawing
+from analysis import drawing, processes
 from analysis.figures import compile_time, gallery, style, waterfall
 from analysis.figures.launches import shown_conditions
 from analysis.load import read_journals
@@ -227,7 +227,7 @@ def test_a_large_study_is_drawn_by_several_processes_to_the_same_bytes(tmp_path:
     tables = study_of(tmp_path, 10)
     order: list[str] = []
     drawings = {
-        count: drawing.draw_all(tables, tmp_path / f"by{count}", lambda: order.append("written"), processes=count)
+        count: drawing.draw_all(tables, tmp_path / f"by{count}", lambda: order.append("written"), count)
         for count in (1, 2, 3)
     }
     assert order == ["written"] * 3
@@ -250,6 +250,10 @@ def test_the_size_of_a_study_decides_who_draws(tmp_path: Path, monkeypatch: pyte
     drawn_by.clear()
     monkeypatch.setattr(drawing, "MANY_TRIALS", len(tables.trials))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    drawing.draw_all(tables, tmp_path / "unguarded")
+    assert drawn_by == [os.getpid()] * len(gallery.named())
+    drawn_by.clear()
+    monkeypatch.setattr(processes, "_allowed", True)
     drawing.draw_all(tables, tmp_path / "large")
     assert len(drawn_by) < len(gallery.named())
 

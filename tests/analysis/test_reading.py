@@ -62,7 +62,7 @@ def test_an_empty_file_is_one_part(tmp_path: Path) -> None:
 def test_several_processes_find_what_one_finds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once = read_journals([folder])
     monkeypatch.setattr(reading, "MANY_BYTES", 1)
-    monkeypatch.setattr(reading.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    monkeypatch.setattr(reading.processes, "at_most", lambda _: 3)
     in_parts = read_journals([folder])
     pd.testing.assert_frame_equal(at_once.trials, in_parts.trials)
     pd.testing.assert_frame_equal(at_once.bad_lines, in_parts.bad_lines)

@@ -25,6 +25,8 @@ import sys
 from pathlib import Path
 from analysis.load import read_journals
 from analysis.tables import build_tables
+from analysis import processes
+processes.allow()
 print(len(build_tables(read_journals([Path(sys.argv[1])]), 0.02).conditions), "conditions")
 """
 

@@ -153,3 +153,17 @@ def test_blocks_go_on_until_the_ratio_is_precise() -> None:
     # sd of ±n over four blocks is n·√(4/3); the half-width is 3.182/2 times that
     assert stopping.precise_enough(study, records(0.005), 0.0093)  # type: ignore[arg-type]
     assert not stopping.precise_enough(study, records(0.005), 0.0091)  # type: ignore[arg-type]
+
+
+def test_a_crowd_that_would_take_turns_is_refused_and_told_how_to_run() -> None:
+    """Each would stay alive until all have measured, and none be on record before."""
+
+    def asked(count: int, interleave: bool) -> Design:
+        protocol = replace(PROTOCOL, interleave=interleave)
+        conditions = [condition(extra={"workload.batch_size": n}, protocol=protocol) for n in range(count)]
+        return plan(conditions, swept=["workload.batch_size"], primary=None, seed=0, blocks=1)
+
+    with pytest.raises(RequestError, match=r"65 conditions would take turns.*protocol\.interleave=false runs them"):
+        asked(65, interleave=True)
+    assert asked(64, interleave=True).trial_count(1) == 64
+    assert asked(65, interleave=False).trial_count(1) == 65

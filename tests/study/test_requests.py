@@ -56,7 +56,11 @@ def study(folder: Path, *arguments: str, **options: object) -> subprocess.Comple
         (["protocol.window_seconds=inf"], "protocol.window_seconds=inf is not possible"),
         (["protocol.warmup_steps=50", "protocol.warmup_max_steps=5"], "at most protocol.warmup_max_steps"),
         (["study.blocks=1000000"], "study.blocks=1000000 is not possible"),
-        (["-m", "workload.batch_size=range(1,1000000)"], "the sweep has 999999 conditions"),
+        (
+            ["-m", "workload.batch_size=range(1,1000000000000)"],
+            "the sweep has 20,001 conditions or more",
+        ),
+        (["-m", "workload.batch_size=range(1,100)"], "99 conditions would take turns"),
         (["--run", "framework=jax"], "--run is Hydra's and goes past the study's sweeper"),
         (["hydra.mode=RUN"], "hydra.mode is Hydra's and goes past the study's sweeper"),
         (["hydra/sweeper=basic"], "goes past the study's sweeper"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.compiled import cache, plan, targets
+from runners.compiled import cache, plan, planning, targets
 from runners.records import Plan
 from runners.specs import ChipSpec, WorkloadSpec
 
@@ -96,3 +96,13 @@ def test_a_damaged_plan_is_compiled_again(tmp_path: Path, monkeypatch: pytest.Mo
     path = cache.folder() / "name.json"
     path.write_text(path.read_text().replace("3", "4"))
     assert cache.read("name") is None
+
+
+def test_a_cache_that_cannot_be_used_costs_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file stands where its folder should be."""
+    blocked = tmp_path / "accelerator-study"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.read("name") is None
+    said = planning._keep("name", {"plan": {}})
+    assert said.startswith(f"the plan could not be kept for another run: {blocked}") and "Not a directory" in said
