@@ -10,6 +10,7 @@ import numpy as np
 
 from analysis import products
 from analysis.journal_reader import Evidence
+from analysis.matching import INPUTS_HINT
 
 MATCHED, NOT_MATCHED, NOT_CHECKABLE = "matched", "not matched", "not checkable"
 
@@ -24,9 +25,6 @@ COMPILED = {
 }
 FLOPS_TEST, LOSS_TEST = "matrix_flops_within", "losses_within"
 TESTS = (*COUNTS, FLOPS_TEST, "input_hash_equal", LOSS_TEST, "argument_bytes_equal", "output_bytes_equal")
-
-#: What to look for where a test of equality fails.
-HINTS = {"input_hash": "; inputs(workload, seed) must draw all that it draws from its seed"}
 
 Facts = dict[str, Any]
 
@@ -82,7 +80,8 @@ def compare_values(a: Facts, b: Facts, tests: dict[str, str], work: Work, line: 
             line.note(test, None, f"no {said} of {work.framework_a if a[name] is None else work.framework_b}")
         else:
             values = f"{work.framework_a} {_shown(a[name])}, {work.framework_b} {_shown(b[name])}"
-            line.note(test, a[name] == b[name], f"{said} not equal: {values}{HINTS.get(name, '')}")
+            hint = INPUTS_HINT if name == "input_hash" else ""
+            line.note(test, a[name] == b[name], f"{said} not equal: {values}{hint}")
 
 
 def compare_flops(sides: list[Facts], counted: str, work: Work, line: Line) -> None:

@@ -27,8 +27,8 @@ RELATIVE_TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 5e-3}
 #: accelerators do this: on a CPU float32 is float32.
 PRECISION_TOLERANCE = {"float32": 1e-4, "tf32": 5e-3, "bfloat16": 2e-2}
 
-#: What to look for where something is not the same on both sides.
-HINTS = {"input hash": "; inputs(workload, seed) must draw all that it draws from its seed"}
+#: What to look for where the inputs are not the same on both sides.
+INPUTS_HINT = "; inputs(workload, seed) must draw all that it draws from its seed"
 
 COLUMNS = (
     "match",
@@ -107,7 +107,8 @@ def _compare(
         elif a is None or b is None:
             found.missing = found.missing or f"no {what} of {names[0] if a is None else names[1]}"
         elif a != b:
-            found.failure = f"{what} differs in block {block}: {names[0]} {a}, {names[1]} {b}{HINTS.get(what, '')}"
+            hint = INPUTS_HINT if what == "input hash" else ""
+            found.failure = f"{what} differs in block {block}: {names[0]} {a}, {names[1]} {b}{hint}"
             return
     found.failure = (
         _products_failure(facts[first], facts[second], names)

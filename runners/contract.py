@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.faults import TrialFault
+from runners.faults import mistake
 from runners.specs import WorkloadSpec
 from runners.workloads.page import Drawn, Problem, WorkCounts
 
@@ -31,7 +31,7 @@ def builder(page: ModuleType, name: str) -> Callable[[WorkloadSpec], Any] | None
         inspect.signature(build).bind(None)
     except (TypeError, ValueError) as error:
         text = f"{_where(page, name)} must take the workload alone and return the step, a function of (state, batch)"
-        raise _mistake("wrong signature", f"{text} ({error})") from error
+        raise mistake("wrong signature", f"{text} ({error})") from error
     return build
 
 
@@ -39,19 +39,19 @@ def problem_of(page: ModuleType, workload: WorkloadSpec, seed: int) -> Problem:
     """The page's inputs, looked through. Raises `TrialFault` (config) for what no framework could be given alike."""
     found, where = page.inputs(workload, seed), _where(page, "inputs")
     if not isinstance(found, Problem):
-        raise _mistake("no problem", f"{where}(workload, seed) returned {_kind(found)}; it must return a Problem")
+        raise mistake("no problem", f"{where}(workload, seed) returned {_kind(found)}; it must return a Problem")
     if not found.state:
-        raise _mistake(
+        raise mistake(
             "no state", f"{where}: the state is empty; a step takes what the last one gave, or nothing chains"
         )
     for side, arrays in (("state", found.state), *(("batch", batch) for batch in found.batches)):
         if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
             text = f"{where}: the {side} is {_kind(arrays)}; it must be a dict of arrays, their names strings"
-            raise _mistake("wrong array", text)
+            raise mistake("wrong array", text)
         for name, array in arrays.items():
             problem = _array_problem(array)
             if problem:
-                raise _mistake("wrong array", f"{where}: {side}[{name!r}] is {problem}")
+                raise mistake("wrong array", f"{where}: {side}[{name!r}] is {problem}")
     return found
 
 
@@ -73,7 +73,7 @@ def counts_of(page: ModuleType, workload: WorkloadSpec) -> WorkCounts:
     found = page.counts(workload)
     if not isinstance(found, WorkCounts):
         text = f"{_where(page, 'counts')}(workload) returned {_kind(found)}; it must return a WorkCounts"
-        raise _mistake("no counts", text)
+        raise mistake("no counts", text)
     return found
 
 
@@ -103,7 +103,7 @@ def checked(step: Any, name: str, page: ModuleType) -> Step:
     """`step`, its result compared with the state it was given; this runs while the step is traced, never after."""
     where = _where(page, name)
     if not callable(step):
-        raise _mistake("no step", f"{where}(workload) returned {_kind(step)}; it must return the step, a function")
+        raise mistake("no step", f"{where}(workload) returned {_kind(step)}; it must return the step, a function")
     _require_signature(step, where)
 
     def checking(state: dict[str, Any], batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -112,7 +112,7 @@ def checked(step: Any, name: str, page: ModuleType) -> Step:
         result = step(dict(state), dict(batch))
         problem = _problem(given, result)
         if problem:
-            raise _mistake("step returns something else", f"{where}: {problem}")
+            raise mistake("step returns something else", f"{where}: {problem}")
         return result
 
     # so that JAX's messages name the page's own step
@@ -123,7 +123,7 @@ def _require_signature(step: Any, where: str) -> None:
     try:
         inspect.signature(step).bind({}, {})
     except TypeError as error:
-        raise _mistake("wrong signature", f"{where}: the step must take (state, batch) ({error})") from error
+        raise mistake("wrong signature", f"{where}: the step must take (state, batch) ({error})") from error
     except ValueError:  # a callable that does not tell
         return
 
@@ -162,7 +162,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     return f"a {type(value).__name__}"
-
-
-def _mistake(reason: str, text: str) -> TrialFault:
-    return TrialFault("config", reason, text)

@@ -21,3 +21,8 @@ class TrialFault(Exception):
         super().__init__(text)
         self.kind = kind
         self.reason = reason
+
+
+def mistake(reason: str, text: str) -> TrialFault:
+    """A fault in what the user asked for or wrote."""
+    return TrialFault("config", reason, text)

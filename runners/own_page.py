@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from runners.faults import TrialFault
+from runners.faults import TrialFault, mistake
 
 #: The name under which the file is imported.
 OWN_MODULE = "own_workload"
@@ -33,10 +33,10 @@ def load_file(path: str | None) -> ModuleType:
             functions and steps, for whatever they raise but a lack of memory.
     """
     if path is None or not Path(path).is_file():
-        raise _mistake("no workload file", f"workload.path={path} is no file; give the path of a Python file")
+        raise mistake("no workload file", f"workload.path={path} is no file; give the path of a Python file")
     spec = importlib.util.spec_from_file_location(OWN_MODULE, path)
     if spec is None or spec.loader is None:
-        raise _mistake("no workload file", f"workload.path={path} is no Python file; its name must end in .py")
+        raise mistake("no workload file", f"workload.path={path} is no Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     # last on the import path: the file may import its neighbours, and hides no installed module
     sys.path.append(str(Path(path).resolve().parent))
@@ -52,9 +52,9 @@ def load_file(path: str | None) -> ModuleType:
 
 def _require_page(module: ModuleType, path: str) -> None:
     if not callable(getattr(module, "inputs", None)):
-        raise _mistake("no inputs", f"{path} has no function inputs(workload, seed) that returns a Problem")
+        raise mistake("no inputs", f"{path} has no function inputs(workload, seed) that returns a Problem")
     if not any(name.endswith("_step") for name in vars(module)):
-        raise _mistake("no step", f"{path} has neither jax_step(workload) nor tf_step(workload); it needs one of them")
+        raise mistake("no step", f"{path} has neither jax_step(workload) nor tf_step(workload); it needs one of them")
 
 
 def _naming(function: Callable[..., Any], path: Path, name: str) -> Callable[..., Any]:
@@ -88,7 +88,7 @@ def _named(path: Path, what: str) -> Iterator[None]:
         frames = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename).resolve() == source]
         line = f", line {frames[-1].lineno}" if frames else ""
         text = f"{path.name} {what}{line}: {type(error).__name__}: {error}{_advice(error)}"
-        raise _mistake("workload file fails", text) from error
+        raise mistake("workload file fails", text) from error
 
 
 def _lacks_memory(error: BaseException) -> bool:
@@ -101,7 +101,3 @@ def _advice(error: BaseException) -> str:
     if not isinstance(error, ModuleNotFoundError):
         return ""
     return ". A trial holds its own framework only: import a framework inside its step; install what else is missing"
-
-
-def _mistake(reason: str, text: str) -> TrialFault:
-    return TrialFault("config", reason, text)

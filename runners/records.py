@@ -197,8 +197,8 @@ class Plan:
     lowered the step; `target` and `compiler` what it was compiled for and by; `module_hash` is the hash of the
     canonical HLO text; `cached` says that the plan was compiled earlier, in `compile_seconds`. `argument_buffers` and
     `output_buffers` are bytes by element type of the lowered module's arguments and results, one by one;
-    `aliased_outputs` are the numbers of the results that reuse an argument. `note` says where the compiler was told
-    something that it is not told on the device.
+    `aliased_outputs` are the numbers of the results that reuse an argument. `note` is what a reader should know of
+    how it was made: what the compiler had to be told, or that it could not be kept for another run.
     """
 
     argument_bytes: int | None = None

@@ -153,7 +153,7 @@ def plan(conditions: Sequence[Condition], *, swept: list[str], primary: str | No
 def _refuse_crowds(design: Design) -> None:
     """Refuse more trials that take turns than can be alive together: nothing of a group is on record before all are."""
     for group in design.groups():
-        if len(group) > MOST_TAKING_TURNS and group[0].protocol.interleave and group[0].tenant is None:
+        if len(group) > MOST_TAKING_TURNS and live_together(group[0]) and group[0].tenant is None:
             raise RequestError(
                 f"{len(group)} conditions would take turns, each in a process that stays alive for it; at most "
                 f"{MOST_TAKING_TURNS} can. protocol.interleave=false runs them one after another"
@@ -194,6 +194,11 @@ def trial(condition: Condition, block: int, order: int, seed: int, with_entry: b
         settings={**condition.settings, "replicate": condition.replicate},
         tenancy=companies.tenancy(condition, block, seed),
     )
+
+
+def live_together(condition: Condition) -> bool:
+    """As `alive_together`, of the trials that a condition will have."""
+    return condition.tenant is not None or condition.protocol.interleave
 
 
 def alive_together(spec: TrialSpec) -> bool:

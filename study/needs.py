@@ -9,7 +9,7 @@ from runners.faults import TrialFault
 from runners.records import Evidence
 from study.applicability import evidence
 from study.config import Condition
-from study.design import Design
+from study.design import Design, live_together
 
 #: Pages that need a framework, or are the user's own code, before they can tell the shapes of their arrays.
 UNTOLD = ("keras", "file")
@@ -30,7 +30,7 @@ class Needs:
         It is the state and the first batch, in the dtype asked for, of the trials that are alive together: a CPU is a
         device whose memory is the host's. What a framework, a compiler and a step's own copies take comes on top.
         """
-        sums = [sum(_array_bytes(one) or 0 for one in together) for together in self.alive]
+        sums = [sum(map(_array_bytes, together)) for together in self.alive]
         return max(sums, default=0) or None
 
 
@@ -44,11 +44,11 @@ def of(design: Design) -> Needs:
 
 
 def _alive(group: list[Condition]) -> list[tuple[Condition, ...]]:
-    first = group[0]
-    return [tuple(group)] if first.tenant is not None or first.protocol.interleave else [(one,) for one in group]
+    return [tuple(group)] if live_together(group[0]) else [(one,) for one in group]
 
 
-def _array_bytes(condition: Condition) -> int | None:
+def _array_bytes(condition: Condition) -> int:
+    """0 where it is not known."""
     # pages bring NumPy, which the head of a local study never needs
     from runners import workloads
     from runners.workloads.page import total_bytes
@@ -56,10 +56,10 @@ def _array_bytes(condition: Condition) -> int | None:
     workload = condition.workload
     on_cpu = condition.device.kind == "cpu" and evidence(condition) is Evidence.MEASURED
     if not on_cpu or workload.name in UNTOLD:
-        return None
+        return 0
     try:
         problem = workloads.load(workload).inputs(workload, 0)
     except (TrialFault, ImportError):
         # a dtype that the page has not, or one that needs a package which the head lacks: the trial itself says so
-        return None
+        return 0
     return total_bytes(problem.state) + total_bytes(problem.batch)

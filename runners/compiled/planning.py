@@ -33,9 +33,8 @@ def make_plan(chip: ChipSpec | None, data: bytes, form: str, donated: int) -> Pl
     if "refused" in made:
         raise Refused(made["refused"])
     found = replace(lines.plan_from_dict(made["plan"]), module_hash=identity, compiler=compiler)
-    if unkept:
-        found.note = "; ".join(filter(None, [found.note, unkept]))
-    return replace(found, cached=stored is not None, target=targets.name(chip))
+    note = "; ".join(filter(None, [found.note, unkept]))
+    return replace(found, note=note, cached=stored is not None, target=targets.name(chip))
 
 
 def _keep(name: str, made: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from runners.specs import WorkloadSpec
-from runners.workloads.nn.model import Adam, Momentum, Optimiser, group
+from runners.workloads.nn.model import Adam, Optimiser, group, updated
 
 Tree = dict[str, Any]
 
@@ -85,15 +85,7 @@ def model_step(
 
 def update(optimiser: Optimiser, state: Tree, gradients: Tree) -> Tree:
     """New parameters and slots."""
-    step = state["step"] + 1
-    new = {"step": step}
-    change = _adam(optimiser, step) if isinstance(optimiser, Adam) else _momentum(optimiser)
-    for name, gradient in gradients.items():
-        slots = [state[f"{slot}/{name}"] for slot in optimiser.slots]
-        delta, *slots = change(gradient, *slots)
-        new[f"p/{name}"] = state[f"p/{name}"] - delta
-        new.update({f"{slot}/{name}": value for slot, value in zip(optimiser.slots, slots, strict=True)})
-    return new
+    return updated(optimiser, state, gradients, _adam)
 
 
 def _adam(adam: Adam, step: Any) -> Callable[..., Any]:
@@ -105,13 +97,5 @@ def _adam(adam: Adam, step: Any) -> Callable[..., Any]:
         m = adam.decay1 * m + (1 - adam.decay1) * gradient
         v = adam.decay2 * v + (1 - adam.decay2) * jnp.square(gradient)
         return rate * m / (jnp.sqrt(v) + adam.epsilon), m, v
-
-    return change
-
-
-def _momentum(momentum: Momentum) -> Callable[..., Any]:
-    def change(gradient: Any, m: Any) -> Any:
-        m = momentum.decay * m + gradient
-        return momentum.rate * m, m
 
     return change

@@ -27,17 +27,20 @@ def traced_work(function: Any, batch: list[str], outputs: list[str]) -> TracedWo
         if value.op not in varying
     ]
     written = sum(_operation(operation) or 0 for operation in graph.get_operations())
-    needed = _needed(graph, varying, [one.op for one in graph.outputs])
+    reached = _reached(graph)
+    needed = _needed(reached, varying)
     # a concrete function's own arguments stand before what it has captured
     arguments = graph.inputs[: len(graph.inputs) - len(graph.captures)]
-    reached = _reached(graph, [one.op for one in graph.outputs])
     given = zip(batch, arguments[len(arguments) - len(batch) :], strict=True)
     return TracedWork(written, needed, tuple(constant), tuple(name for name, one in given if one.op not in reached))
 
 
-def _reached(graph: Any, ends: list[Any]) -> set[Any]:
-    """The operations on which an end, or anything with an effect, depends."""
-    pending = [*ends, *(one for one in graph.get_operations() if one.type == "AssignVariableOp")]
+def _reached(graph: Any) -> set[Any]:
+    """The operations on which an output, or anything with an effect, depends."""
+    pending = [
+        *(one.op for one in graph.outputs),
+        *(one for one in graph.get_operations() if one.type == "AssignVariableOp"),
+    ]
     reached: set[Any] = set()
     while pending:
         operation = pending.pop()
@@ -47,9 +50,9 @@ def _reached(graph: Any, ends: list[Any]) -> set[Any]:
     return reached
 
 
-def _needed(graph: Any, varying: set[Any], ends: list[Any]) -> int | None:
-    """FLOPs of the operations that depend on an input and on which an end, or anything with an effect, depends."""
-    flops = [_operation(operation) for operation in _reached(graph, ends) if operation in varying]
+def _needed(reached: set[Any], varying: set[Any]) -> int | None:
+    """FLOPs of the operations that depend on an input and on which something that counts depends."""
+    flops = [_operation(operation) for operation in reached & varying]
     known = [one for one in flops if one is not None]
     return sum(known) if len(known) == len(flops) else None
 
@@ -70,7 +73,7 @@ def _operation(operation: Any) -> int | None:
         return _COSTS[kind](operation)
     if kind in CALLS:
         inner = operation.graph._get_function(operation.get_attr("f").name).graph
-        return _needed(inner, _varying(inner), [one.op for one in inner.outputs])
+        return _needed(_reached(inner), _varying(inner))
     if kind in LOOPS:
         return _loop(operation)
     return 0

@@ -92,6 +92,32 @@ def group(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
 
 
+def updated(
+    optimiser: Optimiser,
+    state: Mapping[str, Any],
+    gradients: Mapping[str, Any],
+    adam: Callable[[Adam, Any], Callable[..., Any]],
+) -> dict[str, Any]:
+    """New step number, parameters and slots, in any framework's arrays; `adam` makes Adam's change for a step."""
+    step = state["step"] + 1
+    new = {"step": step}
+    change = adam(optimiser, step) if isinstance(optimiser, Adam) else _momentum(optimiser)
+    for name, gradient in gradients.items():
+        slots = [state[f"{slot}/{name}"] for slot in optimiser.slots]
+        delta, *slots = change(gradient, *slots)
+        new[f"p/{name}"] = state[f"p/{name}"] - delta
+        new.update({f"{slot}/{name}": value for slot, value in zip(optimiser.slots, slots, strict=True)})
+    return new
+
+
+def _momentum(momentum: Momentum) -> Callable[..., Any]:
+    def change(gradient: Any, m: Any) -> Any:
+        m = momentum.decay * m + gradient
+        return momentum.rate * m, m
+
+    return change
+
+
 def reference(
     workload: WorkloadSpec,
     problem: Problem,
